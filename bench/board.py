@@ -1,12 +1,13 @@
-"""What our TensorBoard image costs: seconds to the first scalar and memory, beside TensorBoard's own program in it.
+"""Measure the TensorBoard image: seconds to the first scalar, and memory, compared with TensorBoard's own program.
 
     python tools/image.py --tensorboard --output dist/board
     python -m bench.board dist/board [--rounds 9]        on a busy machine: chrt -r 5 python -m bench.board ...
 
-Each server is started alone in the image's root file system (as root: chroot) with the image's own variables; the
-programs take turns. Started means that it serves the first scalar of a small event file, of a folder and of an S3
-server on this machine. RSS is VmRSS of the server and of the reader that it starts for a folder; PSS counts once what
-they share. Memory is that of a server at rest, then after a browser has fetched its page. Nothing here is a test.
+Each server starts alone in the image's root file system (with chroot, as root) with the image's variables, and the
+programs take turns. A server has started when it serves the first scalar of a small event file, from a folder or from
+an S3 server on this machine. RSS is VmRSS of the server and of the reader that it starts for a folder; PSS counts
+memory that they share once. Memory is measured at rest, and again after a browser has fetched the page. This is not a
+test.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ WEB_FILES = ("", "index.js", "chart_worker.js", "icon_bundle.svg")
 
 @dataclass(frozen=True)
 class Found:
-    """One start."""
+    """The figures of one start."""
 
     seconds: float
     cpu: float
@@ -49,12 +50,12 @@ class Found:
     """Megabytes of each process."""
     pss: float
     viewed: float
-    """RSS of all after a page was fetched."""
+    """RSS of all processes after a page was fetched."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the image of TensorBoard.")
-    parser.add_argument("image", type=Path, help="what tools/image.py --tensorboard wrote")
+    parser = argparse.ArgumentParser(description="Measure the TensorBoard image.")
+    parser.add_argument("image", type=Path, help="output folder of tools/image.py --tensorboard")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     archive = options.image / "tf-job-tensorboard.tar"
@@ -79,7 +80,7 @@ def main() -> None:
 
 
 def row(found: list[Found]) -> str:
-    """The medians of some starts; of the time also the least and the most."""
+    """Return the medians of some starts, and the least and the most time."""
     times = sorted(one.seconds for one in found)
     parts_of = " + ".join(f"{median(one):.0f}" for one in zip(*(one.rss for one in found), strict=True))
     return (
@@ -90,7 +91,7 @@ def row(found: list[Found]) -> str:
 
 
 def start(root: Path, program: tuple[str, ...], log_dir: str, env: dict[str, str]) -> Found:
-    """Starts a server, looks at it, ends it."""
+    """Start a server, measure it and end it."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = ["/usr/sbin/chroot", str(root), *program, "--logdir", log_dir, "--host", "127.0.0.1", "--port", str(port)]
@@ -117,7 +118,7 @@ def start(root: Path, program: tuple[str, ...], log_dir: str, env: dict[str, str
 
 
 def scalars(url: str) -> list[object]:
-    """What it serves of the scalar so far."""
+    """Return the values of the scalar that the server has so far."""
     try:
         with urlopen(f"{url}/data/plugin/scalars/scalars?run=train&tag={TAG}", timeout=10) as answer:
             return list(json.load(answer))
@@ -126,7 +127,6 @@ def scalars(url: str) -> list[object]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and its children."""
     children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     return [pid, *(int(child) for one in children for child in one)]
 
@@ -137,14 +137,14 @@ def cpu_of(pid: int) -> float:
 
 
 def memory(pid: int, line: str) -> float:
-    """Megabytes of a line of smaps_rollup; its Rss is what status calls VmRSS."""
+    """Return a line of smaps_rollup in megabytes; its Rss is VmRSS in `status`."""
     found = dict(one.split(":", 1) for one in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     return int(found[line].split()[0]) * 1024 / 1e6
 
 
 @contextmanager
 def image_root(source: Path) -> Iterator[Path]:
-    """A copy of an image's root file system with what a container runtime adds."""
+    """Copy an image's root file system, and add what a container runtime adds."""
     with tempfile.TemporaryDirectory(prefix="tfjob-bench-") as name:
         root = Path(name, "root")
         shutil.copytree(source, root, symlinks=True)
@@ -157,7 +157,7 @@ def image_root(source: Path) -> Iterator[Path]:
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """A server of S3 on this machine."""
+    """Run an S3 server on this machine."""
     address = f"127.0.0.1:{free_port()}"
     program = build.binaries(parts.S3_SERVER) / "gofakes3"
     command = [str(program), "-backend", "memory", "-host", address, "-initialbucket", "bucket"]
@@ -170,7 +170,7 @@ def s3_server() -> Iterator[str]:
 
 
 def put(url: str, content: bytes) -> None:
-    """Stores an object, as soon as the server is there."""
+    """Store an object as soon as the server answers."""
     for patience in range(100, -1, -1):
         try:
             urlopen(Request(url, content, method="PUT"), timeout=5).close()

@@ -1,10 +1,10 @@
-"""Compare two checkouts: the same figures from each one's own benchmarks, in turns, as ratios of after to before.
+"""Compare two checkouts: run the benchmarks of each in turns, and print the ratios of after to before.
 
     python bench/compare.py BEFORE AFTER [--pairs 9] [--only help,ps,idle,warm,operator]
 
-Each checkout needs its virtual environment in `.venv`. The two take turns, and every second pair begins with the other
-one, so that noise of the machine meets both. A figure is the median over all pairs; a ratio above 1.05 is marked.
-`operator` starts a control plane per run. Nothing here is a test.
+Each checkout needs its virtual environment in `.venv`. The two take turns, and every second pair starts with the other
+one, so that noise of the machine affects both. A figure is the median over all pairs. A ratio above 1.05 is marked.
+`operator` starts a control plane per run. This is not a test.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIMIT = 1.05
-"""The largest ratio of after to before that passes for noise."""
+"""The largest ratio of after to before that counts as noise."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One command of a checkout, and the figures in what it prints: a name and a pattern each.
+    """One command of a checkout, and the figures in its output: a name and a pattern each.
 
     A pattern with two groups is the ratio of the first to the second.
     """

@@ -1,4 +1,4 @@
-"""An operator in a cluster full of finished jobs: how it starts, answers and rests, and what each of them costs."""
+"""Measure an operator in a cluster full of finished jobs: its start, its latency, its idle CPU, and memory per job."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ENDED = "2026-01-01T00:00:00Z"
 
 
 def finished_jobs(kubeconfig: Path, count: int, operating: Callable[[Path], AbstractContextManager[Any]]) -> None:
-    """Fills a cluster and prints what an operator does there."""
+    """Fill a cluster and print the figures of an operator in it."""
     with operating(kubeconfig) as without_jobs:
         baseline = without_jobs.memory("VmRSS")
     asyncio.run(_fill(kubeconfig, count))
     begun = time.perf_counter()
     with operating(kubeconfig) as operator:
         started = time.perf_counter() - begun
-        time.sleep(5)  # the first pass over each of them
+        time.sleep(5)  # until each job had its first pass
         memory = operator.memory("VmRSS")
         latencies = asyncio.run(_new_jobs(kubeconfig))
         time.sleep(3)
@@ -42,11 +42,11 @@ def finished_jobs(kubeconfig: Path, count: int, operating: Callable[[Path], Abst
     print(f"{count} finished jobs: start to synced {started:.1f} s, idle {idle:.2%} of a core")
     print(f"  pods of a new job p50 {percentile(latencies, 0.5):.3f} s, p99 {percentile(latencies, 0.99):.3f} s")
     each = (memory - baseline) * 1024 / count
-    print(f"  RSS {memory:.0f} MiB, without jobs {baseline:.0f} MiB: {each:.1f} KiB for each finished job")
+    print(f"  RSS {memory:.0f} MiB, without jobs {baseline:.0f} MiB: {each:.1f} KiB per finished job")
 
 
 async def _fill(kubeconfig: Path, count: int) -> None:
-    """Makes jobs that ended long ago, as an operator leaves them."""
+    """Create jobs that ended long ago, as an operator leaves them."""
     condition = {"type": "Succeeded", "status": "True", "reason": "TFJobSucceeded", "message": "done"}
     times = {"lastUpdateTime": ENDED, "lastTransitionTime": ENDED}
     status = {
@@ -72,7 +72,7 @@ async def _fill(kubeconfig: Path, count: int) -> None:
 
 
 async def _new_jobs(kubeconfig: Path) -> list[float]:
-    """Seconds from the request for a job to the first of its pods, one job after the other."""
+    """Return the seconds from the creation of a job to one of its pods, one job after the other."""
     async with Client(config.load(environ={"KUBECONFIG": str(kubeconfig)})) as client:
         seen: dict[str, asyncio.Event] = {}
 

@@ -1,12 +1,12 @@
-"""How much later a training begins under the tool than in a bare shell loop that starts the same processes.
+"""Measure how much later a training starts with tfjob than with a bare shell loop that starts the same processes.
 
     python bench/launch.py [--pairs 9] [--cold] [--without-tensorflow]
 
-A chief and two workers of a MultiWorkerMirroredStrategy, from the launch until all of them have done their first step.
-The loop gives each process a TF_CONFIG made by hand, on ports that were free. Tool and loop take turns, so that
-whatever else the machine does meets both; the figure is the median of the differences. No fork server is up: the tool
-starts one each time, which imports TensorFlow once for all three; with --cold it does not. Without TensorFlow the
-processes only say that they have started: the tool's own share, with less noise. Nothing here is a test.
+The job has a chief and two workers of a MultiWorkerMirroredStrategy. The time is from the launch until all of them have
+done their first step. The loop passes each process a TF_CONFIG with free ports. Tool and loop take turns, so that other
+load on the machine affects both, and the result is the median of the differences. No fork server is running: the tool
+starts one each time, which imports TensorFlow once for all three. With --cold it starts none. Without TensorFlow, the
+processes only report that they have started, which shows the tool's own time with less noise. This is not a test.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
         (folder / "tfjob.toml").write_text(f"[local]\n{'warm = false' if options.cold else 'warm_idle = 0'}\n")
         program = folder / "train.py"
         program.write_text(STAMP if options.without_tensorflow else TRAINING + STAMP)
-        tool(folder, program)  # both once for nothing: byte code, file cache
+        tool(folder, program)  # run both once to fill the byte code and file caches
         loop(folder, program)
         pairs = []
         for number in range(options.pairs):
@@ -81,13 +81,11 @@ def main() -> None:
     under_tool, bare = (statistics.median(side) for side in zip(*pairs, strict=True))
     added = statistics.median(one - other for one, other in pairs)
     print(f"medians of {len(pairs)} pairs: tool {under_tool:.3f} s, loop {bare:.3f} s, ratio {under_tool / bare:.2f}")
-    print(
-        f"added {added * 1000:.0f} ms (at most {BOUND_SECONDS * 1000:.0f}); one minute's load {os.getloadavg()[0]:.1f}"
-    )
+    print(f"added {added * 1000:.0f} ms (at most {BOUND_SECONDS * 1000:.0f}); load average {os.getloadavg()[0]:.1f}")
 
 
 def tool(folder: Path, program: Path) -> float:
-    """Seconds until the last first step, as a job."""
+    """Return the seconds until the last replica has done its first step, as a job."""
     with tempfile.TemporaryDirectory(dir=folder) as stamps:
         container = {"name": "tensorflow", "image": "bench:1", "command": [sys.executable, str(program), stamps]}
         template = {"spec": {"containers": [container]}}
@@ -104,7 +102,7 @@ def tool(folder: Path, program: Path) -> float:
 
 
 def loop(folder: Path, program: Path) -> float:
-    """The same from a shell."""
+    """Return the seconds until the last process has done its first step, started by a shell."""
     ports = free_ports(len(TASKS))
     addresses = [f"127.0.0.1:{port}" for port in ports]
     cluster = {"chief": addresses[:1], "worker": addresses[1:]}
@@ -116,17 +114,17 @@ def loop(folder: Path, program: Path) -> float:
 
 
 def until_stamped(command: list[str], stamps: Path) -> float:
-    """Runs a command to its end; the seconds from its start to the last stamp."""
+    """Run a command to its end; return the seconds from its start to the last stamp."""
     begun = time.time()
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     found = [float(path.read_text()) for path in stamps.iterdir()]
     if len(found) != len(TASKS):
-        sys.exit(f"only {len(found)} of {len(TASKS)} processes came to a step:\n{done.stdout}{done.stderr}")
+        sys.exit(f"only {len(found)} of {len(TASKS)} processes reached their first step:\n{done.stdout}{done.stderr}")
     return max(found) - begun
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Return ports that no program listens on now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -1,7 +1,7 @@
-"""A load for an API server: many jobs at once, and somebody who moves their pods as kubelets would.
+"""A load for an API server: many jobs at once, with pods that change their phase as kubelets would change it.
 
-`floor` makes the same objects by itself, with no operator up: what the API server alone allows. `operated` makes only
-the jobs and leaves the rest to an operator.
+With `by_hand`, the load also creates the children and the status, without an operator: that is the floor, the limit of
+the API server. Otherwise it creates only the jobs, and an operator does the rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Job(Model, frozen=True):
 
 @dataclass
 class Result:
-    """Seconds from the first request on; latencies are of single jobs."""
+    """Seconds since the first request; latencies are per job."""
 
     jobs: int
     pods_made: float = 0.0
@@ -56,7 +56,7 @@ class Result:
 
 
 def manifest(name: str, namespace: str) -> dict[str, Any]:
-    """A job that no scheduler touches: its pods are moved by us."""
+    """Return a job whose pods no scheduler handles; the load changes their phases."""
     template = {
         "spec": {
             "schedulerName": "none",
@@ -73,7 +73,7 @@ def manifest(name: str, namespace: str) -> dict[str, Any]:
 
 
 class Load:
-    """Some jobs in a namespace of their own."""
+    """Some jobs in a new namespace."""
 
     def __init__(self, client: Client, namespace: str, jobs: int, *, by_hand: bool) -> None:
         self.client = client
@@ -91,7 +91,7 @@ class Load:
         self._all_done = asyncio.Event()
 
     async def run(self, patience: float = 600.0) -> Result:
-        """Makes the jobs and sees them to their end."""
+        """Create the jobs and wait for their end."""
         await self.client.create(NAMESPACES, "", {"metadata": {"name": self.namespace}})
         watches: list[Reflector[Any]] = [
             Reflector(self.client, PODS, _pods.decode, ObjectStore(on_change=self._pod_changed), self.namespace),
@@ -148,7 +148,7 @@ class Load:
         task.add_done_callback(self._tasks.discard)
 
     async def _start(self, job: str, pod: str) -> None:
-        """Runs a pod; when all of a job run, its chief ends well."""
+        """Set a pod to Running; when all pods of a job run, its chief succeeds."""
         await self._move(pod, "Running", {"running": {"startedAt": STARTED}})
         self._running[job] += 1
         if self._running[job] == PODS_OF_A_JOB:
@@ -186,5 +186,5 @@ _jobs = msgspec.json.Decoder(_Job)
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which a share of them lies."""
+    """Return the value below which this share of the values is."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else float("nan")

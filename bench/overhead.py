@@ -1,8 +1,8 @@
-"""What the tool costs beside what it runs: start, end, waiting and output, as ratios to bare processes in the same run.
+"""Measure what the tool costs: start, end, idle time and output, as ratios to bare processes in the same run.
 
     python bench/overhead.py [ROUNDS] [help | idle | output | ps | queue]...
 
-The figures of one machine mean little; the ratios of one run mean more. Nothing here is a test.
+Absolute figures depend on the machine; the ratios of one run are comparable. This is not a test.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main(rounds: int, wanted: list[str]) -> None:
-    print(f"one minute's load before: {os.getloadavg()[0]:.1f}")
+    print(f"load average before: {os.getloadavg()[0]:.1f}")
     for name in wanted or PARTS:
         with tempfile.TemporaryDirectory(prefix="tfjob-bench-") as folder:
             os.environ["TFJOB_HOME"] = str(Path(folder, "home"))
@@ -38,7 +38,7 @@ def main(rounds: int, wanted: list[str]) -> None:
 
 
 def help_(folder: Path, rounds: int) -> None:
-    """The start of the tool, and of small jobs."""
+    """Measure the start of the tool, and small jobs."""
     bare = measure(rounds, lambda: subprocess.run(PYTHON, check=True))
     overview = measure(rounds, lambda: subprocess.run([*TFJOB, "--help"], check=True, stdout=subprocess.DEVNULL))
     print(f"{'':34}{'wall':>9}{'CPU':>9}   ratio of CPU to a bare python")
@@ -52,14 +52,14 @@ def help_(folder: Path, rounds: int) -> None:
 
 
 def idle(folder: Path, rounds: int, replicas: int = 8, seconds: float = 30.0) -> None:
-    """CPU and private memory of the tool and its supervisors while a job's replicas sleep."""
+    """Measure CPU and private memory of the tool and its supervisors while the replicas of a job sleep."""
     job = manifest(folder, "sleeping", ["sleep", "3600"], replicas)
     tool = subprocess.Popen([*TFJOB, "run", str(job)], stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while len(own := processes(folder, tool.pid)) < 1 + 2 * replicas and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(3)  # what follows the start
+        time.sleep(3)  # until the work after the start is done
         before = sum(cpu(pid) for pid in own)
         time.sleep(seconds)
         share = (sum(cpu(pid) for pid in own) - before) / seconds
@@ -67,11 +67,11 @@ def idle(folder: Path, rounds: int, replicas: int = 8, seconds: float = 30.0) ->
     finally:
         tool.terminate()
         tool.wait()
-    print(f"{replicas} replicas that sleep: {len(own)} processes of ours take {share:.2%} of a core, {memory:.0f} MiB")
+    print(f"{replicas} replicas that sleep: {len(own)} processes of tfjob take {share:.2%} of a core, {memory:.0f} MiB")
 
 
 def ps(folder: Path, rounds: int, count: int = 1000) -> None:
-    """`tfjob ps` with many runs that are over: one real run, and copies of it under other names."""
+    """Measure `tfjob ps` with many finished runs: one real run, and copies of it under other names."""
     run(manifest(folder, "first", ["true"], 1))
     copies(folder / "home", count - 1)
     listing = measure(rounds, lambda: subprocess.run([*TFJOB, "ps"], check=True, stdout=subprocess.DEVNULL))
@@ -81,44 +81,46 @@ def ps(folder: Path, rounds: int, count: int = 1000) -> None:
 
 
 def queue(folder: Path, rounds: int, count: int = 200) -> None:
-    """Many jobs of one tiny process through one tool: a manifest of so many documents."""
+    """Measure many jobs of one tiny process in one run, from one manifest."""
     documents = [json.loads(manifest(folder, f"tiny-{number}", ["true"], 1).read_text()) for number in range(count)]
     path = folder / "all.json"
     path.write_text("\n---\n".join(map(json.dumps, documents)))
     bare = measure(1, lambda: [subprocess.run(["true"], check=True) for _ in range(count)])
     found = measure(1, lambda: run(path))
-    print(f"{count} jobs of one `true` through one run: {found[0]:.1f} s, {found[0] / count * 1000:.0f} ms a job, CPU")
-    print(f"{found[1] / count * 1000:.0f} ms a job; bare, one after the other: {bare[0] / count * 1000:.1f} ms each")
+    print(
+        f"{count} jobs of one `true` through one run: {found[0]:.1f} s, {found[0] / count * 1000:.0f} ms per job, CPU"
+    )
+    print(f"{found[1] / count * 1000:.0f} ms per job; bare, one after the other: {bare[0] / count * 1000:.1f} ms each")
 
 
 def processes(folder: Path, tool: int) -> list[int]:
-    """The tool, the supervisors of a state folder and the inits of their containers, but not what those run."""
+    """Return the tool, the supervisors of a state folder and the inits of their containers, without the programs."""
 
-    def words(pid: int) -> bytes:
+    def command_line(pid: int) -> bytes:
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return b""
 
     found = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
-    own = [pid for pid in found if b"pod_process" in (said := words(pid)) and str(folder).encode() in said]
+    own = [pid for pid in found if b"pod_process" in (line := command_line(pid)) and str(folder).encode() in line]
     return [tool, *own]
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU that a process has had."""
+    """Return the CPU seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def private_memory(pid: int) -> int:
-    """Bytes that nobody shares with a process."""
+    """Return the bytes of a process that it does not share."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def copies(home: Path, count: int) -> None:
-    """Copies the one run of a state folder under other names."""
+    """Copy the only run of a state folder under other names."""
     with sqlite3.connect(home / "state.db") as database:
         (data, folder) = database.execute("select data, folder from objects join runs using (uid)").fetchone()
         (pod,) = database.execute("select data from objects where kind = 'Pod'").fetchone()
@@ -151,7 +153,7 @@ def copies(home: Path, count: int) -> None:
 
 
 def output(folder: Path, rounds: int, megabytes: int = 30) -> None:
-    """Throughput of a replica that only prints, beside the same program into a file."""
+    """Measure the throughput of a replica that only prints, compared with the same program that writes to a file."""
     block = "(('x' * 99 + chr(10)) * 1048)"
     program = f"import sys\nfor _ in range({megabytes * 10}): sys.stdout.write({block})"
     command = [sys.executable, "-c", program]
@@ -178,7 +180,7 @@ def run(job: Path, *words: str) -> None:
 
 
 def measure(rounds: int, action: Callable[[], object]) -> tuple[float, float]:
-    """Median wall and CPU seconds, the CPU of waited-for children included."""
+    """Return the median wall and CPU seconds, including the CPU of children."""
     walls, cpus = [], []
     for _ in range(rounds):
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

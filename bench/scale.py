@@ -1,12 +1,12 @@
-"""What the operator costs: time, CPU, memory and requests, beside what the API server alone allows in the same run.
+"""Measure the operator: time, CPU, memory and requests, compared with the limit of the API server in the same run.
 
     python -m bench.scale [--jobs 100,300] [--rounds 1] [--finished 5000] [--api-versions v1,v1beta1] [--profile FILE]
 
-With older versions the operator converts every change of a job into each of them, for the caches of the API server;
-the jobs are made and read in v1, and the floor is measured with v1 alone.
+With older versions, the operator converts every change of a job into each of them, for the caches of the API server.
+The jobs are created and read in v1, and the floor is measured with v1 alone.
 
-Starts a control plane of its own (`python -m devcluster`). The figures of one machine mean little; the ratios of one
-run mean more. Nothing here is a test.
+The benchmark starts its own control plane (`python -m devcluster`). Absolute figures depend on the machine; the ratios
+of one run are comparable. This is not a test.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Operator:
     metrics_port: int
 
     def cpu(self) -> float:
-        """Seconds of CPU so far."""
+        """Return the CPU seconds so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self, line: str = "VmHWM") -> float:
-        """Resident MiB: the most so far, or now (VmRSS)."""
+        """Return the resident MiB: the most so far, or now (VmRSS)."""
         text = Path(f"/proc/{self.pid}/status").read_text()
         return int(next(row.split()[1] for row in text.splitlines() if row.startswith(line))) / 1024
 
     def requests(self) -> dict[str, float]:
-        """Requests so far, by method."""
+        """Return the number of requests so far, by method."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         found: dict[str, float] = {}
@@ -73,7 +73,7 @@ class Operator:
 
 @contextmanager
 def operating(kubeconfig: Path, profile: str = "", webhook: str = "0") -> Iterator[Operator]:
-    """An operator for the time of a block, ready to work; `webhook` is where it converts."""
+    """Run an operator while the block runs, and wait until it is ready; `webhook` is the address of its webhook."""
     port, health = free_port(), free_port()
     words = ["-m", "tfjob", "operator", "run", f"--metrics-bind-address=127.0.0.1:{port}"]
     words += [f"--health-probe-bind-address=127.0.0.1:{health}", "--log-level=warning"]
@@ -102,13 +102,12 @@ def _is_ready(port: int) -> bool:
 
 
 async def load(kubeconfig: Path, namespace: str, jobs: int, *, by_hand: bool) -> Result:
-    """One load, from a client of its own."""
     async with Client(config.load(environ={"KUBECONFIG": str(kubeconfig)})) as client:
         return await Load(client, namespace, jobs, by_hand=by_hand).run()
 
 
 def until_quiet(patience: float = 60.0) -> None:
-    """Waits until the machine does little: Kubernetes' own controllers go on for seconds after a load."""
+    """Wait until the machine is mostly idle: the controllers of Kubernetes work for seconds after a load."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
         busy, all_of_it = _ticks()
@@ -120,21 +119,21 @@ def until_quiet(patience: float = 60.0) -> None:
 
 
 def _ticks() -> tuple[int, int]:
-    """How much of its time this machine has worked, and all of its time."""
+    """Return the busy time of this machine, and its total time."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     idle = fields[3] + fields[4]
     return sum(fields) - idle, sum(fields)
 
 
 def serve(client: Kubernetes, versions: ApiVersions, webhook: str) -> None:
-    """Serves these versions, converted at an address of this machine."""
+    """Serve these versions, with a conversion webhook at an address of this machine."""
     client.apply(*crds(NAMESPACE, versions, url=f"https://{webhook}{CONVERSION_PATH}"))
     client.kubectl("wait", "--for=create", "--timeout=20s", f"crd/{CRD_NAME}")
     time.sleep(3)  # until it is served
 
 
 def until_converted(client: Kubernetes, versions: ApiVersions, patience: float = 60.0) -> None:
-    """Waits until every version can be listed."""
+    """Wait until every version can be listed."""
     until = time.monotonic() + patience
     for version in versions.older:
         while True:
@@ -148,7 +147,7 @@ def until_converted(client: Kubernetes, versions: ApiVersions, patience: float =
 
 
 def compare(client: Kubernetes, jobs: int, number: int, versions: ApiVersions, profile: str) -> float:
-    """The floor, then the same jobs with an operator; returns how many times as long these took."""
+    """Measure the floor, then the same jobs with an operator; return the ratio of the times."""
     kubeconfig, webhook = client.kubeconfig, f"127.0.0.1:{free_port()}"
     serve(client, versions.stored, webhook)
     until_quiet()
@@ -167,10 +166,10 @@ def compare(client: Kubernetes, jobs: int, number: int, versions: ApiVersions, p
     ratio, made, follow = result.all_done / floor.all_done, result.create, result.follow
     print(f"{jobs} jobs: floor {floor.all_done:.2f} s, operator {result.all_done:.2f} s, ratio {ratio:.2f}")
     now, later = 1000 * spent / jobs, 1000 * late / jobs
-    print(f"  CPU a job {now:.2f} ms ({later:.2f} with the last Events), RSS {memory:.0f} MiB")
+    print(f"  CPU per job {now:.2f} ms ({later:.2f} with the last Events), RSS {memory:.0f} MiB")
     print(f"  pods made p50 {percentile(made, 0.5):.2f} s, p99 {percentile(made, 0.99):.2f} s")
     print(f"  Succeeded after the chief p50 {percentile(follow, 0.5):.2f} s, p99 {percentile(follow, 0.99):.2f} s")
-    print(f"  requests a job: {per_job}", flush=True)
+    print(f"  requests per job: {per_job}", flush=True)
     return ratio
 
 
@@ -179,7 +178,7 @@ def main() -> None:
     options.add_argument("--jobs", default="100,300")
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--finished", type=int, default=0)
-    options.add_argument("--api-versions", default="v1", help="as of `tfjob operator install`")
+    options.add_argument("--api-versions", default="v1", help="versions, as for `tfjob operator install`")
     options.add_argument("--profile", default="", help="write a cProfile of the operator to this file")
     chosen = options.parse_args()
     cluster.down(NAME)

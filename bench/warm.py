@@ -1,9 +1,9 @@
-"""How soon a training begins when its replicas are forked, as a share of a bare shell loop that starts them cold.
+"""Measure the launch of forked replicas, as a ratio to a bare shell loop that starts them cold.
 
     python bench/warm.py [--pairs 9]
 
-The job and the loop of bench/launch.py, with warm starts and the fork server up. Both take turns. Nothing here is a
-test.
+The job and the loop are those of bench/launch.py, with warm starts and a running fork server. They take turns. This is
+not a test.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ def main() -> None:
         program.write_text(TRAINING + STAMP)
         try:
             print(f"the first run, which starts the fork server: {tool(folder, program):.3f} s")
-            loop(folder, program)  # once for nothing, as the tool
+            loop(folder, program)  # run once to fill the caches, as the tool did
             pairs = []
             for number in range(options.pairs):
                 ways = (tool, loop) if number % 2 else (loop, tool)
                 taken = {way: way(folder, program) for way in ways}
                 pairs.append((taken[tool], taken[loop]))
                 print(f"  warm {taken[tool]:6.3f} s   loop {taken[loop]:6.3f} s   {taken[tool] / taken[loop]:.2f}")
-            show_starts()
+            check_starts()
         finally:
             end_fork_servers()
     warm, bare = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratio = statistics.median(one / other for one, other in pairs)
     print(f"medians of {len(pairs)} pairs: warm {warm:.3f} s, loop {bare:.3f} s")
-    print(f"ratio {ratio:.2f} (at most {BOUND}); one minute's load {os.getloadavg()[0]:.1f}")
+    print(f"ratio {ratio:.2f} (at most {BOUND}); load average {os.getloadavg()[0]:.1f}")
 
 
-def show_starts() -> None:
-    """How the last job's replicas were started: a figure of cold ones would mean nothing."""
+def check_starts() -> None:
+    """Exit if a replica of the last job was not forked: the figures would mean nothing."""
     done = subprocess.run([*TFJOB, "status", "@latest", "-o", "json"], check=True, capture_output=True)
     starts = {replica["start"] for replica in json.loads(done.stdout)["replicas"]}
     if starts != {"warm"}:
@@ -61,7 +61,7 @@ def show_starts() -> None:
 
 
 def end_fork_servers() -> None:
-    """Ends what would wait for a next run, and lets it go."""
+    """End the fork servers, which would wait for the next run."""
     done = subprocess.run([*TFJOB, "doctor", "-o", "json"], check=True, capture_output=True)
     for server in json.loads(done.stdout)["forkServers"]:
         os.kill(server["pid"], signal.SIGTERM)

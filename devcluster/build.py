@@ -1,4 +1,4 @@
-"""Builds programs from Go modules, each once for its version."""
+"""Build programs from Go modules, once per version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = Path(__file__).parent / "go"
 
 
 def programs(parts: Iterable[Part]) -> dict[str, Path]:
-    """Name -> path of every program of these parts, built if they are not yet."""
+    """Return the path of every program of these parts, by name; build what is missing."""
     found = {}
     for part in parts:
         folder = binaries(part)
@@ -27,13 +27,12 @@ def programs(parts: Iterable[Part]) -> dict[str, Path]:
 
 
 def binaries(part: Part) -> Path:
-    """The folder with a part's programs."""
     key = hashlib.sha256(f"{part}{_source(part)}".encode()).hexdigest()[:8]
     return built(f"{part.name}-{part.version}-{key}", lambda folder: _build(part, folder)) / "bin"
 
 
 def module(part: Part) -> Path:
-    """The folder with the sources of a part's module, as Go keeps them: manifests lie there too."""
+    """Return the folder in which Go keeps the sources of a part's module, manifests included."""
     return Path(_download(part)["Dir"])
 
 
@@ -63,7 +62,6 @@ def _build(part: Part, folder: Path) -> None:
 
 
 def _go_mod(part: Part) -> str:
-    """A module of our own that needs the part's module."""
     language = ".".join(map(str, versions.GO_MINIMUM))
     lines = [f"module devcluster/{part.name}", "", f"go {language}", ""]
     if part.module and not part.package:
@@ -75,12 +73,12 @@ def _go_mod(part: Part) -> str:
 
 
 def staged_modules(go_mod: str) -> list[str]:
-    """The modules that a go.mod replaces by folders below ./staging; others must name their published version."""
+    """Return the modules that a go.mod replaces with folders below ./staging; a build names their releases instead."""
     return re.findall(r"^\s*(?:replace\s+)?(\S+)\s+=>\s+\./staging/", go_mod, re.MULTILINE)
 
 
 def _download(part: Part) -> dict[str, str]:
-    """Where Go keeps a part's module."""
+    """Download a part's module; return the paths that Go reports."""
     command = [golang.go(), "mod", "download", "-json", f"{part.module}@v{part.version}"]
     found: dict[str, str] = json.loads(_run(command, SOURCES, _environment(part), part))
     return found
@@ -95,8 +93,8 @@ def _run(command: list[str], place: Path, env: dict[str, str], part: Part) -> st
     if done.returncode:
         if done.returncode < 0:
             raise Refused(
-                f"the build of {part.name} {part.version} was ended by signal {-done.returncode}; start it again"
+                f"the build of {part.name} {part.version} was killed by signal {-done.returncode}; run it again"
             )
         end = "\n".join(done.stderr.strip().splitlines()[-15:])
-        raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` says:\n{end}")
+        raise Refused(f"{part.name} {part.version} does not build: `{' '.join(command)}` failed:\n{end}")
     return done.stdout

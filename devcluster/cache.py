@@ -1,4 +1,4 @@
-"""The user's cache: one folder for each thing that is made once, named by its version."""
+"""The user's cache: one folder per built thing, named after its version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ DAY = 24 * 3600.0
 
 
 def root() -> Path:
-    """Where the cache is: TFJOB_DEVCLUSTER_CACHE, or a folder in the user's cache."""
     own = os.environ.get("TFJOB_DEVCLUSTER_CACHE")
     if own:
         return Path(own).absolute()
@@ -23,10 +22,10 @@ def root() -> Path:
 
 
 def built(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of that name, made by `make` if it is not there; whoever comes meanwhile waits.
+    """Return the folder of that name; if it does not exist, `make` fills it while other processes wait.
 
-    `make` gets the folder under its final name, because a virtualenv cannot be moved; a build that was cut off left no
-    mark of its end, so the next one starts anew.
+    `make` gets the folder under its final name, because a virtualenv cannot be moved. An interrupted build has no
+    `.complete` file, so the next one starts over.
     """
     folder = root() / name
     done = folder / ".complete"
@@ -37,7 +36,7 @@ def built(name: str, make: Callable[[Path], None]) -> Path:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{name}: somebody else is making it, waiting ...")
+            say(f"{name}: waiting for another process that is building it ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -48,7 +47,7 @@ def built(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for the time of a build; those of builds that were killed go when they are a day old."""
+    """Return a temporary folder for a build; remove those that killed builds left more than a day ago."""
     root().mkdir(parents=True, exist_ok=True)
     for old in root().glob("build-*"):
         if time.time() - old.stat().st_mtime > DAY:
@@ -57,12 +56,12 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def say(line: str) -> None:
-    """Progress for a person; standard output is for what a shell evaluates."""
+    """Print progress for people to stderr: a shell evaluates standard output."""
     print(line, file=sys.stderr, flush=True)
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """The time since it was created."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()

@@ -3,7 +3,7 @@
     /tfjob-devcluster-NAME-KEY/NODE/room        containerd, kubelet, kube-proxy
     /tfjob-devcluster-NAME-KEY/NODE/kubepods    the pods
 
-A group with processes is one at work: whoever clears up after killed runs leaves it alone.
+A group that holds processes is in use; the cleanup after killed runs leaves it alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io")
 
 
 def make(cluster: Folder, node: str, first: int) -> str:
-    """A node's groups in every hierarchy, with its first process in them; their name for the kubelet."""
+    """Create a node's groups in every hierarchy and move its first process there; return their name for the kubelet."""
     for root in hierarchies():
         group = root
         for name in (_name(cluster), node, "room"):
@@ -33,7 +33,7 @@ def make(cluster: Folder, node: str, first: int) -> str:
 
 
 def remove(cluster: Folder) -> None:
-    """Removes a cluster's groups, whose processes have ended; the kernel takes a moment to notice."""
+    """Remove a cluster's groups after its processes ended; the kernel takes a moment to notice."""
     deadline = time.monotonic() + 5
     while left := [root / _name(cluster) for root in hierarchies() if (root / _name(cluster)).exists()]:
         for group in left:
@@ -46,18 +46,17 @@ def remove(cluster: Folder) -> None:
 
 
 def hierarchies() -> list[Path]:
-    """The mount points of all control group hierarchies."""
     fields = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [Path(words[4]) for words in fields if words[words.index("-") + 1] in ("cgroup", "cgroup2")]
 
 
 def _name(cluster: Folder) -> str:
-    """Clusters of different users may have the same name."""
+    """Return a name that is unique across users: their clusters may have the same name."""
     return f"tfjob-devcluster-{cluster.name}-{hashlib.sha256(bytes(cluster.path)).hexdigest()[:8]}"
 
 
 def _hand_down(group: Path) -> None:
-    """Version 2: lets the groups below use the controllers, one by one, as far as they are there."""
+    """Let the child groups use each available controller (version 2)."""
     control = group / "cgroup.subtree_control"
     if control.exists():
         for name in CONTROLLERS:
@@ -66,7 +65,7 @@ def _hand_down(group: Path) -> None:
 
 
 def _inherit(group: Path) -> None:
-    """Version 1: a new group may use no processor and no memory, so that nothing could enter it."""
+    """Copy the parent's processors and memory nodes (version 1): a new group has none, so no process could enter it."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         own = group / name
         if own.exists() and not own.read_text().strip():

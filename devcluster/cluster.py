@@ -1,4 +1,4 @@
-"""Clusters: up, down, shared by tests, swept."""
+"""Clusters: start, stop, share among tests, sweep."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ class Shape:
 
     @classmethod
     def of(cls, profile: str, nodes: int | None) -> Shape:
-        """From what a user asks for."""
         if profile == CONTROL_PLANE:
             if nodes:
-                raise Refused("--nodes needs --profile node: the control-plane profile has none")
+                raise Refused("--nodes needs --profile node: the control-plane profile has no nodes")
             return cls()
         if not 1 <= (nodes or 1) <= 9:
             raise Refused("--nodes must be between 1 and 9")
         if os.geteuid():
-            raise Refused("--profile node needs root (network and mount namespaces, control groups); run it with sudo")
+            raise Refused("--profile node needs root for namespaces and control groups; run it with sudo")
         return cls(NODE, nodes or 1)
 
     def __str__(self) -> str:
@@ -45,7 +44,6 @@ class Shape:
 
 
 def up(name: str, shape: Shape) -> Client:
-    """A running cluster of that name: the one that is there, or a new one."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         prepare(shape)
@@ -54,12 +52,14 @@ def up(name: str, shape: Shape) -> Client:
             start(folder, shape)
         elif folder.read("shape") != [shape.profile, shape.nodes]:
             was = Shape(*folder.read("shape"))
-            raise Refused(f"cluster {name} is up with {was}; take it down first, or choose another --name")
+            raise Refused(
+                f"cluster {name} is up with {was}; stop it with `down --name {name}`, or choose another --name"
+            )
     return client(folder)
 
 
 def down(name: str) -> bool:
-    """Takes a cluster down without a trace; False if there was none."""
+    """Stop a cluster and remove its folder; return False if there was none."""
     folder = Folder(name)
     if name not in state.names():
         return False
@@ -70,7 +70,6 @@ def down(name: str) -> bool:
 
 
 def attach(name: str) -> Client:
-    """A cluster that is up."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         raise Refused(f"cluster {name} is not up; start it with `python -m devcluster up --name {name}`")
@@ -79,13 +78,16 @@ def attach(name: str) -> Client:
 
 @contextlib.contextmanager
 def shared(name: str, shape: Shape) -> Iterator[Client]:
-    """A cluster for several processes: the first starts it, the last takes it down, a kill of all is swept later."""
+    """Yield a cluster that several processes share: the first starts it, the last stops it.
+
+    `sweep` removes it if all of them were killed.
+    """
     prepare(shape)
     folder = Folder(name)
     with folder.locked():
         if not is_up(folder):
             if _in_use(folder):
-                raise Refused(f"cluster {name} broke while others use it; its logs are in {folder.logs}")
+                raise Refused(f"cluster {name} is broken while other processes use it; its logs are in {folder.logs}")
             start(folder, shape)
         users = _use(folder)
     try:
@@ -99,7 +101,7 @@ def shared(name: str, shape: Shape) -> Iterator[Client]:
 
 
 def sweep() -> list[str]:
-    """Takes down what a killed command or test run left: clusters without users or without processes."""
+    """Remove clusters that a killed command or test run left: those without users or without processes."""
     swept = []
     for name in state.names():
         folder = Folder(name)
@@ -113,14 +115,13 @@ def sweep() -> list[str]:
 
 
 def prepare(shape: Shape) -> None:
-    """Builds whatever is missing."""
     build.programs(parts.CONTROL_PLANE)
     if shape.nodes:
         nodes.prepare()
 
 
 def start(folder: Folder, shape: Shape) -> None:
-    """Starts a cluster in a folder in which another one may have been left."""
+    """Start a cluster in a folder that may hold the remains of another one."""
     watch = Stopwatch()
     clear(folder)
     folder.write("shape", [shape.profile, shape.nodes])
@@ -138,25 +139,24 @@ def start(folder: Folder, shape: Shape) -> None:
 
 
 def clear(folder: Folder) -> None:
-    """Ends all that a cluster started and empties its folder; the caller has its lock."""
+    """End everything that a cluster started and empty its folder; the caller holds the lock."""
     folder.end_processes()
     nodes.clear(folder)
     folder.empty()
 
 
 def is_up(folder: Folder) -> bool:
-    """Whether it was started to the end and its control plane lives; a node may have lost its power."""
+    """Return whether the start completed and the control plane is alive; nodes may have lost power."""
     own = [one for one in folder.started() if not one.name.startswith(node.PREFIX)]
     return bool(folder.read("up")) and all(one.alive() for one in own)
 
 
 def client(folder: Folder) -> Client:
-    """A handle on a cluster that is up."""
     return Client(folder / "kubeconfig", build.binaries(parts.KUBE), folder)
 
 
 def _use(folder: Folder) -> IO[str]:
-    """A handle that marks the cluster as in use until it is closed, or its process ends however it may."""
+    """Return a handle that marks the cluster as in use until it is closed or its process ends."""
     users = (folder / "users").open("w")
     fcntl.flock(users, fcntl.LOCK_SH)
     return users

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.errors import Refused, tail
-from devcluster.pki import Authority, token_key
 from devcluster.state import Folder
 
 NAMES = (
@@ -32,15 +31,14 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
-"""Who wrote what and when, for tests that count requests."""
+"""Records who wrote what and when, for tests that count requests."""
 POD_COLLECTOR = "pod-garbage-collector-controller"
-"""It deletes pods without a node that are going, by name alone: where no pod has a node, it now and then hits the next
-pod of that name."""
+"""It deletes terminating pods without a node by name. In a cluster without nodes it sometimes hits the next pod."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the API server is and which addresses its services get."""
+    """The address of the API server and the addresses of services."""
 
     server: str = "127.0.0.1"
     services: str = "10.96.0.0/16"
@@ -49,24 +47,26 @@ class Addresses:
 
 
 class ControlPlane:
-    """The processes that are a cluster without nodes."""
+    """The processes of a cluster without nodes."""
 
     def __init__(self, folder: Folder, programs: dict[str, Path], addresses: Addresses | None = None) -> None:
         self.folder = folder
         self.programs = programs
         self.addresses = addresses or Addresses()
-        self.authority = Authority(folder / "pki")
+        from devcluster import pki  # it needs cryptography, which the other commands must work without
+
+        self._pki = pki
+        self.authority = pki.Authority(folder / "pki")
         self.url = f"https://{self.addresses.server}:{free_port(self.addresses.server)}"
         self.admin = self.kubeconfig("kubeconfig", "admin", "system:masters")
 
     def kubeconfig(self, name: str, user: str, group: str = "") -> Path:
-        """A kubeconfig for a user of this cluster."""
         return self.authority.kubeconfig(self.folder / name, self.url, user, group)
 
     def start(self) -> None:
-        """Returns when the API server is ready and a namespace has its service account."""
+        """Start everything; return when the API server is ready and a namespace has its service account."""
         etcd = self._start_etcd()
-        tokens = token_key(self.folder / "pki")
+        tokens = self._pki.token_key(self.folder / "pki")
         self._start_api_server(etcd, tokens)
         self._wait("kube-apiserver", lambda: ask(self.folder, "/readyz") == b"ok")
         self._start_controllers(tokens[0])
@@ -74,7 +74,7 @@ class ControlPlane:
         self._wait("kube-controller-manager", lambda: bool(ask(self.folder, _DEFAULT_ACCOUNT)))
 
     def _start_etcd(self) -> str:
-        """Its members and clients show certificates: loopback is open to every user of the machine."""
+        """Start etcd with certificates for members and clients: every user of the machine can reach loopback."""
         client, peer = (f"https://127.0.0.1:{free_port()}" for _ in range(2))
         certificate, key = self.authority.issue("etcd", "etcd", hosts=("localhost", "127.0.0.1"))
         trust = str(self.authority.certificate)
@@ -106,7 +106,7 @@ class ControlPlane:
         certificate, key = self.authority.issue("apiserver", "kube-apiserver", hosts=hosts)
         etcd_certificate, etcd_key = self.authority.issue("etcd-client", "kube-apiserver")
         kubelet_certificate, kubelet_key = self.authority.issue("kubelet-client", "kube-apiserver", "system:masters")
-        front = Authority(self.folder / "pki", "front-proxy-ca")
+        front = self._pki.Authority(self.folder / "pki", "front-proxy-ca")
         front_certificate, front_key = front.issue("front-proxy", "front-proxy-client")
         policy = self.folder / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_POLICY))
@@ -114,7 +114,7 @@ class ControlPlane:
             "kube-apiserver",
             bind_address=at.server,
             advertise_address=at.server,
-            # A loopback address is no endpoint, and without nodes nobody asks for one.
+            # A loopback address is not a valid endpoint; without nodes, nothing uses the endpoint.
             endpoint_reconciler_type="lease" if at.has_nodes else "none",
             secure_port=self.url.rpartition(":")[2],
             etcd_servers=etcd,
@@ -134,7 +134,7 @@ class ControlPlane:
             kubelet_client_certificate=kubelet_certificate,
             kubelet_client_key=kubelet_key,
             kubelet_preferred_address_types="InternalIP",
-            # There is no kube-proxy where the API server runs: webhooks are called at the address of their pod.
+            # No kube-proxy runs next to the API server, so it must call webhooks at the address of their pod.
             enable_aggregator_routing=True,
             requestheader_client_ca_file=front.certificate,
             requestheader_allowed_names="front-proxy-client",
@@ -191,7 +191,7 @@ class ControlPlane:
             ended = [one.name for one in self.folder.started() if not one.alive()]
             if ended or time.monotonic() > deadline:
                 culprit = ended[0] if ended else name
-                what = "has ended" if ended else f"is not ready after {patience:.0f} s"
+                what = "has exited" if ended else f"is not ready after {patience:.0f} s"
                 raise Refused(f"{culprit} {what}; its log ends with:\n{tail(self.folder.logs / f'{culprit}.log')}")
             time.sleep(0.1)
 
@@ -200,7 +200,7 @@ _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
 def ask(folder: Folder, path: str) -> bytes:
-    """What a cluster's API server answers to the administrator; nothing if it does not."""
+    """Return the API server's answer to the administrator; empty if there is none."""
     server = json.loads((folder / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
     context = ssl.create_default_context(cafile=str(folder / "pki/ca.crt"))
     context.load_cert_chain(folder / "pki/kubeconfig.crt", folder / "pki/kubeconfig.key")
@@ -213,7 +213,7 @@ def ask(folder: Folder, path: str) -> bytes:
 
 
 def arguments(flags: dict[str, object]) -> list[str]:
-    """Command line flags as these programs write them: `data_dir="x"` is `--data-dir=x`."""
+    """Return command line flags as these programs expect them: `data_dir="x"` becomes `--data-dir=x`."""
     return [
         f"--{name.replace('_', '-')}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in flags.items()
@@ -221,7 +221,7 @@ def arguments(flags: dict[str, object]) -> list[str]:
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port nobody listens on, outside the range from which the kernel gives ports to clients."""
+    """Return a free port outside the range that the kernel assigns to clients."""
     for port in random.sample(range(20000, 32000), 200):
         with socket.socket() as probe:
             try:

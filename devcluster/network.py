@@ -1,8 +1,8 @@
-"""The network of a cluster with nodes: it ends at this machine.
+"""The network of a cluster with nodes, isolated on this machine.
 
-A room is the switch: a bridge to which every node has a cable, and CoreDNS. One more cable leads to the machine itself
-(the only link that it sees), so that the API server, which runs there, and pods reach each other. No room has a default
-route and the machine forwards nothing for them, so a packet for anybody else has nowhere to go.
+One room is the switch: a bridge with a cable to every node, and CoreDNS. One more cable leads to the machine (its only
+visible link), so that pods and the API server, which runs there, reach each other. No room has a default route and the
+machine forwards nothing for them, so packets to other networks have no route.
 
     10.B.0.1                 this machine: the API server
     10.B.0.2                 the switch: CoreDNS
@@ -29,7 +29,7 @@ PREFIX = "tfjobdc"
 
 
 class Network:
-    """The addresses of a cluster and its cables; `block` is the B above."""
+    """The addresses and cables of a cluster; `block` is the B above."""
 
     def __init__(self, block: int) -> None:
         self.block = block
@@ -41,19 +41,16 @@ class Network:
         self.first_service = f"10.{block}.128.1"
 
     def node(self, number: int) -> str:
-        """The address of a node."""
         return f"10.{self.block}.0.{10 + number}"
 
     def pods(self, number: int) -> str:
-        """The addresses of a node's pods."""
         return f"10.{self.block}.{16 + number}.0/24"
 
     def addresses(self) -> Addresses:
-        """What the control plane must know."""
         return Addresses(self.machine, self.services, self.first_service, has_nodes=True)
 
     def lay(self, switch: Room, nodes: int) -> None:
-        """The switch, its cable to the machine, and the way to the pods."""
+        """Create the bridge, its cable to the machine, and the routes to the pods."""
         ways = [f"route add {self.pods(number)} via {self.node(number)}" for number in range(1, nodes + 1)]
         switch.ip(
             "link set lo up",
@@ -71,7 +68,7 @@ class Network:
         )
 
     def plug(self, switch: int, node: Room, number: int, nodes: int) -> None:
-        """A node's cable and its ways to the pods of others."""
+        """Create a node's cable and its routes to the pods of other nodes."""
         ip(
             f"link add {port(number)} type veth peer name eth0 netns {node.pid}",
             f"link set {port(number)} master br0 up",
@@ -82,30 +79,29 @@ class Network:
             "link set lo up",
             f"address add {self.node(number)}/24 dev eth0",
             "link set eth0 up",
-            # kube-proxy turns the address of a service into a pod's; one that it does not know ends at the switch.
+            # kube-proxy translates service addresses to pods; packets to unknown ones end at the switch.
             f"route add {self.services} via {self.dns}",
             *(f"route add {self.pods(other)} via {self.node(other)}" for other in others),
         )
 
 
 def port(number: int) -> str:
-    """Where the cable of a node ends at the switch."""
     return f"port{number}"
 
 
 def claim(switch: Room) -> Network:
-    """A network whose addresses nobody uses, with the cable from this machine to the switch."""
+    """Return a network whose addresses are free, with the cable from this machine to the switch."""
     for block in BLOCKS:
         network = Network(block)
         if not _used(block):
-            with contextlib.suppress(Refused):  # another cluster took it meanwhile
+            with contextlib.suppress(Refused):  # another cluster has just taken it
                 ip(f"link add {network.link} type veth peer name machine netns {switch.pid}")
                 return network
     raise Refused(f"every network from 10.{BLOCKS[0]}.0.0/16 to 10.{BLOCKS[-1]}.0.0/16 is in use on this machine")
 
 
 def await_gone(network: Network) -> None:
-    """Waits until the machine's end of the cable went with the switch; the kernel takes a moment."""
+    """Wait until the machine's end of the cable is gone with the switch; the kernel takes a moment."""
     deadline = time.monotonic() + 5
     while Path(f"/sys/class/net/{network.link}").exists():
         if time.monotonic() > deadline:
@@ -114,7 +110,6 @@ def await_gone(network: Network) -> None:
 
 
 def of(folder: Folder) -> Network | None:
-    """The network of a cluster; None if it has none."""
     block = folder.read("network")
     return Network(block) if block else None
 
@@ -122,7 +117,7 @@ def of(folder: Folder) -> Network | None:
 def _used(block: int) -> bool:
     ours = ipaddress.ip_network(f"10.{block}.0.0/16")
     for route in json.loads(run(["ip", "-json", "-4", "route", "show", "table", "all"])):
-        with contextlib.suppress(ValueError):  # "default" is no network
+        with contextlib.suppress(ValueError):  # "default" is not a network
             if ipaddress.ip_network(route["dst"], strict=False).overlaps(ours):
                 return True
     return False

@@ -20,7 +20,7 @@ from devcluster.state import Folder
 SOCKET = "/run/containerd/containerd.sock"
 PREFIX = "node-"
 COVERED = ("/var/lib", "/var/log")
-"""Where these programs keep state whatever they are told (`/var/lib/cni`, `/var/log/containers`)."""
+"""Folders in which these programs keep state regardless of their settings (`/var/lib/cni`, `/var/log/containers`)."""
 PRETENDED = {
     "/proc/sys/vm/overcommit_memory": "1",
     "/proc/sys/vm/panic_on_oom": "0",
@@ -29,11 +29,11 @@ PRETENDED = {
     "/proc/sys/kernel/keys/root_maxkeys": "1000000",
     "/proc/sys/kernel/keys/root_maxbytes": "25000000",
 }
-"""Settings of the whole machine that a kubelet wants so, and would set: it finds them so."""
+"""Machine-wide settings that a kubelet would change; the room shows it files with the values it wants."""
 
 
 class Node:
-    """Node number N of a cluster."""
+    """One node of a cluster, by number."""
 
     def __init__(self, folder: Folder, network: Network, number: int) -> None:
         self.folder = folder
@@ -43,12 +43,11 @@ class Node:
         self._begun = ""
 
     def register(self, plane: ControlPlane) -> None:
-        """Gives the node its credentials."""
         plane.kubeconfig(f"{self.name}.kubelet", f"system:node:{self.name}", "system:nodes")
         plane.kubeconfig(f"{self.name}.proxy", "system:kube-proxy")
 
     def start(self, switch: int, nodes: int) -> None:
-        """Opens the room and starts what a node runs; it is not ready yet."""
+        """Open the room and start the node's programs; the node is not ready yet."""
         self._begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         mine = Room(self.folder, self.name)
         self.network.plug(switch, mine, self.number, nodes)
@@ -71,7 +70,7 @@ class Node:
                 "hostname_override": self.name,
                 "proxy_mode": "iptables",
                 "cluster_cidr": self.network.all_pods,
-                # Connection tracking has settings of the whole machine: 0 leaves them as they are.
+                # The settings of connection tracking are machine-wide: 0 leaves them unchanged.
                 "conntrack_max_per_core": 0,
                 "conntrack_tcp_timeout_established": 0,
                 "conntrack_tcp_timeout_close_wait": 0,
@@ -88,7 +87,7 @@ class Node:
         )
 
     def await_ready(self) -> None:
-        """Gives the node its own images and waits until the API server says that it is ready."""
+        """Load the node's basic images and wait until the API server reports it ready."""
         self._wait("containerd", lambda: loads(self.folder, self.name, own_images()))
         self._wait("kubelet", self._is_ready)
 
@@ -121,7 +120,7 @@ class Node:
             "failCgroupV1": False,
             "failSwapOn": False,
             "healthzPort": 0,
-            "imageGCHighThresholdPercent": 100,  # an image that is collected cannot be pulled again
+            "imageGCHighThresholdPercent": 100,  # there is no registry to pull a collected image from again
             "imageGCLowThresholdPercent": 99,
             "kubeAPIQPS": 200,
             "kubeAPIBurst": 400,
@@ -146,7 +145,7 @@ class Node:
         return {"cniVersion": "0.4.0", "name": "devcluster", "plugins": [bridge, ports]}
 
     def _is_ready(self) -> bool:
-        """By a heartbeat of this start, not by the last one of an earlier."""
+        """Return whether a heartbeat since this start reports the node ready."""
         answer = json.loads(ask(self.folder, f"/api/v1/nodes/{self.name}") or "{}")
         conditions = answer.get("status", {}).get("conditions", [])
         ready = [one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready" and one["status"] == "True"]
@@ -158,19 +157,17 @@ class Node:
         while not ready():
             ended = f"{process} ended" in logs[0].read_text() or self.name not in running(self.folder)
             if ended or time.monotonic() > deadline:
-                what = "has ended" if ended else f"is not ready after {patience:.0f} s"
+                what = "has exited" if ended else f"is not ready after {patience:.0f} s"
                 ends = "\n".join(map(tail, logs))
                 raise Refused(f"{process} of {self.name} {what}; the logs end with:\n{ends}")
             time.sleep(0.1)
 
 
 def running(folder: Folder) -> list[str]:
-    """The names of the nodes that have power."""
     return [one.name for one in folder.started() if one.name.startswith(PREFIX) and one.alive()]
 
 
 def load(folder: Folder, name: str, archive: Path) -> None:
-    """Imports an OCI archive into a node."""
     tree = debian.tree()
     command = [str(tree.program("ctr")), "--address", SOCKET, "--namespace", "k8s.io", "images", "import", "-"]
     with archive.open("rb") as content:
@@ -178,7 +175,7 @@ def load(folder: Folder, name: str, archive: Path) -> None:
 
 
 def loads(folder: Folder, name: str, archives: list[Path]) -> bool:
-    """Imports archives; False if containerd does not listen yet."""
+    """Import archives into a node; return False if containerd does not listen yet."""
     if not Path(f"/proc/{room.find(folder, name).pid}/root{SOCKET}").exists():
         return False
     for archive in archives:
@@ -187,7 +184,7 @@ def loads(folder: Folder, name: str, archives: list[Path]) -> bool:
 
 
 def own_images() -> list[Path]:
-    """The archives of the images that every node has."""
+    """Return the archives of the images that every node has."""
     pause = build.binaries(parts.PAUSE) / "pause"
     busybox = debian.tree().program("busybox")
 
@@ -204,14 +201,14 @@ _CONTAINERD = """\
 version = 2
 root = "{home}/containerd"
 state = "/run/containerd"
-# These would make folders on the machine, or look for file systems that nobody has.
+# These plugins would make folders on the machine, or look for file systems that are not in use.
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
 [grpc]
   address = "{socket}"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{pause}"
-  # Without CAP_SYS_RESOURCE, which containers of CI lack, runc cannot lower a score and dies.
+  # Without CAP_SYS_RESOURCE, which CI containers lack, runc cannot lower a score and fails.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{cni}"

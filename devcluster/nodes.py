@@ -1,4 +1,4 @@
-"""A control plane with nodes: the network, CoreDNS and every node, around it."""
+"""A control plane with nodes: the network, CoreDNS and every node around it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ COREFILE = """\
 
 
 def prepare() -> None:
-    """Builds, downloads and writes all that nodes need."""
     build.programs(parts.NODE)
     debian.tree()
     node.own_images()
 
 
 def start(folder: Folder, count: int) -> None:
-    """Returns when every node is ready and names resolve."""
+    """Start a cluster with nodes; return when every node is ready and names resolve."""
     switch = Room(folder, SWITCH)
     net = network.claim(switch)
     folder.write("network", net.block)
@@ -58,7 +57,7 @@ def start(folder: Folder, count: int) -> None:
 
 
 def clear(folder: Folder) -> None:
-    """Removes what outlives the processes of nodes: control groups, and a link for a moment."""
+    """Remove what outlives the processes of nodes: control groups, the inotify limit and, for a moment, a link."""
     net = network.of(folder)
     if net:
         network.await_gone(net)
@@ -68,50 +67,48 @@ def clear(folder: Folder) -> None:
 
 
 def load_image(folder: Folder, archive: Path) -> None:
-    """Imports an OCI archive into every node."""
     names = node.running(folder)
     if not names:
-        raise Refused(f"cluster {folder.name} has no nodes to load an image into")
+        raise Refused(f"cluster {folder.name} has no nodes to load an image into; start it with --profile node")
     for name in names:
         node.load(folder, name, archive)
 
 
 def cut_power(folder: Folder, name: str) -> None:
-    """Ends a node and all its pods at once, without a word; the cluster notices when the node's lease runs out."""
+    """Kill a node and all its pods at once, without notice; the cluster finds out when the node's lease expires."""
     lost = room.find(folder, name)
-    # The cable first: the kernel of processes that are killed would tell everybody who is connected to them.
+    # Remove the cable first: otherwise the kernel would close the connections of killed processes and tell their peers.
     room.ip(f"link delete {network.port(_number(name))}", room=room.find(folder, SWITCH).pid)
     room.close(lost)
 
 
 def has_power(folder: Folder, name: str) -> bool:
-    """Whether a node runs."""
     return name in node.running(folder)
 
 
 def restore_power(folder: Folder, name: str) -> None:
-    """Starts a node again, with the disk that it had, and waits until it is ready."""
+    """Start a node again with its old disk and wait until it is ready."""
     net = network.of(folder)
     if net is None or has_power(folder, name):
-        raise Refused(f"{name} of cluster {folder.name} has power")
+        raise Refused(f"{name} of cluster {folder.name} is running already")
     member = Node(folder, net, _number(name))
     member.start(room.find(folder, SWITCH).pid, folder.read("shape")[1])
     member.await_ready()
 
 
 def command(folder: Folder, name: str, *words: str) -> str:
-    """Runs a command that sees a node's files and network; what it printed."""
+    """Run a command that sees a node's files and network; return its output."""
     return room.enter(room.find(folder, name).pid, words, {})
 
 
 def process(folder: Folder, name: str, program: str) -> int:
-    """The process of a node that runs one of its programs, such as `kubelet`; killed, it is started again."""
+    """Return the pid of one of a node's programs, such as `kubelet`; if killed, the program is restarted."""
     parent = room.find(folder, name).pid
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             pid, _, rest = stat.read_text().partition(" (")
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has just ended
         comm, _, fields = rest.rpartition(") ")
         state, ppid = fields.split()[:2]
         if comm == program and int(ppid) == parent and state != "Z":
@@ -135,12 +132,11 @@ def _await_dns(folder: Folder, net: Network, patience: float = 30) -> None:
     while not _resolves("kubernetes.default.svc.cluster.local", net.dns):
         if time.monotonic() > deadline:
             log = tail(folder.logs / f"{SWITCH}-coredns.log")
-            raise Refused(f"CoreDNS answers no name after {patience:.0f} s; its log ends with:\n{log}")
+            raise Refused(f"CoreDNS does not resolve names after {patience:.0f} s; its log ends with:\n{log}")
         time.sleep(0.1)
 
 
 def _resolves(name: str, server: str) -> bool:
-    """Whether a name server knows an IPv4 address of a name."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     query = struct.pack(">HHHHHH", random.getrandbits(16), 0x0100, 1, 0, 0, 0) + labels + b"\0\0\x01\0\x01"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

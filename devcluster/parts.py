@@ -1,4 +1,4 @@
-"""The programs that are built from Go modules: what each is made of."""
+"""The programs that are built from Go modules."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _MAJOR, _MINOR, _ = versions.KUBERNETES.split(".")
 
 @dataclass(frozen=True)
 class Part:
-    """A program: a package of a Go module, or a source of ours in `go/` that uses the module."""
+    """A program: a package of a Go module, or our own source in `go/` that uses the module."""
 
     name: str
     version: str
     module: str = ""
     package: str = ""
-    """The command inside the module; none for a source of ours."""
+    """The command inside the module; empty for our own source."""
     links: tuple[str, ...] = ()
-    """Names under which the program is another command."""
+    """Link names under which the program acts as another command."""
     stamps: tuple[str, ...] = ()
-    """Go variables set by the linker."""
+    """Go variables that the linker sets."""
     staging: str = ""
-    """The version of the modules that this module replaces by folders of its own repository."""
+    """The version of the modules that this module replaces with folders of its repository."""
     unlisted: bool = False
-    """Some module that it needs is unknown to the checksum database."""
+    """Whether the checksum database lacks a module that it needs."""
     duration: str = "about a minute"
-    """What to expect of the first build, on two cores."""
+    """How long the first build takes on two cores."""
 
 
 KUBE = Part(
@@ -36,7 +36,7 @@ KUBE = Part(
     version=versions.KUBERNETES,
     module="k8s.io/kubernetes",
     links=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"),
-    # A kubelet that does not know its version says v0.0.0, which the API server's skew checks refuse.
+    # A kubelet without a version reports v0.0.0, which the API server's skew checks reject.
     stamps=(
         f"{_STAMP}.gitVersion=v{versions.KUBERNETES}",
         f"{_STAMP}.gitMajor={_MAJOR}",
@@ -54,7 +54,7 @@ HELM = Part(
     version=versions.HELM,
     module="helm.sh/helm/v3",
     package="helm.sh/helm/v3/cmd/helm",
-    # A helm that does not know which Kubernetes it is of renders for v1.20, which charts of today refuse.
+    # A helm without a Kubernetes version renders for v1.20, which current charts reject.
     stamps=(
         f"helm.sh/helm/v3/internal/version.version=v{versions.HELM}",
         f"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor={_MAJOR}",
@@ -101,7 +101,7 @@ GCS_SERVER = Part(
     duration="about 2 minutes",
 )
 OBJECT_STORES = (S3_SERVER, GCS_SERVER)
-"""What speaks the languages of S3 and of Google Cloud Storage, on one machine."""
+"""Servers for the protocols of S3 and Google Cloud Storage."""
 
 CONTROL_PLANE = (KUBE, ETCD)
 NODE = (*CONTROL_PLANE, COREDNS, PAUSE)

@@ -1,4 +1,4 @@
-"""The cluster's certificate authority, and kubeconfigs with certificates of it."""
+"""The cluster's certificate authority, and kubeconfigs with its certificates."""
 
 from __future__ import annotations
 
@@ -8,38 +8,39 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = datetime.timedelta(days=365)
 
 
 class Authority:
-    """Signs certificates into a folder: NAME.crt and NAME.key."""
+    """Issues certificates as NAME.crt and NAME.key in a folder."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         folder.mkdir(exist_ok=True, mode=0o700)
         self.folder = folder
         self.certificate = folder / f"{name}.crt"
         self.key = folder / f"{name}.key"
-        self._key = _new_key()
+        self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _subject(f"tfjob-devcluster-{name}", "")
         _write(self.key, _pem_key(self._key))
-        _write(self.certificate, _pem(self._sign(self._name, self._key, [], authority=True)))
+        _write(self.certificate, self._sign(self._name, self._key, [], authority=True))
 
     def issue(self, name: str, user: str, group: str = "", hosts: Sequence[str] = ()) -> tuple[Path, Path]:
-        """A certificate for a client and, if it names hosts, for a server; the paths of certificate and key."""
-        key = _new_key()
+        """Issue a certificate for a client and, if hosts are given, a server; return the paths of both files."""
+        key = ec.generate_private_key(ec.SECP256R1())
         certificate, secret = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        _write(certificate, _pem(self._sign(_subject(user, group), key, hosts, authority=False)))
+        _write(certificate, self._sign(_subject(user, group), key, hosts, authority=False))
         _write(secret, _pem_key(key))
         return certificate, secret
 
     def kubeconfig(self, path: Path, server: str, user: str, group: str = "") -> Path:
-        """Writes a kubeconfig for a user; JSON is YAML."""
+        """Write a kubeconfig for a user, as JSON, which is valid YAML."""
         certificate, secret = self.issue(path.stem, user, group)
         cluster = {"server": server, "certificate-authority-data": _inline(self.certificate)}
         client = {"client-certificate-data": _inline(certificate), "client-key-data": _inline(secret)}
@@ -55,12 +56,8 @@ class Authority:
         return path
 
     def _sign(
-        self, subject: x509.Name, key: EllipticCurvePrivateKey, hosts: Sequence[str], *, authority: bool
-    ) -> x509.Certificate:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], *, authority: bool
+    ) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
@@ -74,30 +71,19 @@ class Authority:
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
-        return builder.sign(self._key, hashes.SHA256())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 def token_key(folder: Path) -> tuple[Path, Path]:
-    """The pair that signs and checks service account tokens; the paths of the private and the public key."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    key = _new_key()
+    """Create the key pair for service account tokens; return the paths of the private and the public key."""
+    key = ec.generate_private_key(ec.SECP256R1())
     private, public = folder / "tokens.key", folder / "tokens.pub"
     _write(private, _pem_key(key))
     _write(public, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     return private, public
 
 
-def _new_key() -> EllipticCurvePrivateKey:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    return ec.generate_private_key(ec.SECP256R1())
-
-
 def _subject(user: str, group: str) -> x509.Name:
-    from cryptography import x509
-    from cryptography.x509.oid import NameOID
-
     fields = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
     if group:
         fields.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, group))
@@ -105,23 +91,13 @@ def _subject(user: str, group: str) -> x509.Name:
 
 
 def _host(host: str) -> x509.GeneralName:
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return certificate.public_bytes(Encoding.PEM)
-
-
-def _pem_key(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
+def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 

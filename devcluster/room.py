@@ -1,7 +1,7 @@
-"""A room: processes with their own process, mount, network and host name namespaces, that end as a whole.
+"""A room: a process tree with its own process, mount, network and host name namespaces, which ends as a whole.
 
-What happens in a room (mounts, links, addresses, routes, packet filters, network settings) is gone when its first
-process is: there is nothing to undo. The first process is in `room_init`.
+Mounts, links, addresses, routes, packet filters and network settings of a room vanish with its first process, so there
+is nothing to undo. `room_init` is the first process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from devcluster.errors import Refused, tail
 from devcluster.state import Folder, Started
 
 HOME = Path("/run/node")
-"""Where a room sees its folder: short, because the path of a socket may have no more than 107 characters."""
+"""Where a room sees its folder. The path is short, because that of a socket may have at most 107 characters."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Process:
     command: Sequence[str | Path]
     env: Mapping[str, str] = field(default_factory=dict)
     after: str = ""
-    """A file that must be there before it starts; those behind it in the list wait too."""
+    """A file that must exist before it starts; later processes in the list wait too."""
 
 
 class Room:
-    """A room of a cluster, opened and waiting for its orders."""
+    """An open room that waits for its orders."""
 
     def __init__(self, cluster: Folder, name: str) -> None:
         self.cluster = cluster
@@ -53,14 +53,14 @@ class Room:
         said = self._opener.stdout.readline()
         self._opener.stdout.close()
         if self._opener.wait() or not said:
-            raise Refused(f"no room for {name}:\n{tail(cluster.logs / f'{name}.log')}")
+            raise Refused(f"cannot create the namespaces of {name}:\n{tail(cluster.logs / f'{name}.log')}")
         self.pid = int(said)
         cluster.note(name, self.pid)
 
     def begin(
         self, processes: Sequence[Process], *, covered: Sequence[str] = (), pretended: Mapping[str, str] | None = None
     ) -> None:
-        """Starts processes. `covered` folders are changed for the room only, `pretended` files are other ones there."""
+        """Start processes; the room has its own copies of `covered` folders and other content in `pretended` files."""
         orders = {
             "hostname": self.name,
             "folder": str(self.folder),
@@ -83,23 +83,21 @@ class Room:
             pipe.write(json.dumps(orders).encode())
 
     def ip(self, *commands: str) -> None:
-        """Commands of ip(8) in the room's network."""
         ip(*commands, room=self.pid)
 
 
 def ip(*commands: str, room: int | None = None) -> None:
-    """Commands of ip(8), in the network of a room or in the machine's."""
+    """Run commands of ip(8), in the network of a room or the machine's."""
     inside = ["nsenter", "--target", str(room), "--net"] if room else []
     run([*inside, "ip", "-batch", "-"], text="\n".join(commands))
 
 
 def enter(pid: int, command: Sequence[str], env: Mapping[str, str], stdin: IO[bytes] | None = None) -> str:
-    """Runs a command that sees a room's files, network and processes; what it printed."""
+    """Run a command that sees a room's files, network and processes; return its output."""
     return run(["nsenter", "--target", str(pid), "--mount", "--net", "--pid", *command], env=env, stdin=stdin)
 
 
 def find(cluster: Folder, name: str) -> Started:
-    """The first process of a room that is open."""
     for one in cluster.started():
         if one.name == name and one.alive():
             return one
@@ -107,7 +105,7 @@ def find(cluster: Folder, name: str) -> Started:
 
 
 def close(room: Started) -> None:
-    """Ends a room at once, as a power cut would, and waits until all in it is gone."""
+    """Kill a room at once, as a power cut would, and wait until everything in it is gone."""
     while room.alive():
         with contextlib.suppress(ProcessLookupError):
             os.kill(room.pid, signal.SIGKILL)
@@ -120,11 +118,10 @@ def run(
     stdin: IO[bytes] | None = None,
     text: str | None = None,
 ) -> str:
-    """Runs a command that must succeed."""
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": stdin or subprocess.DEVNULL}
     done = subprocess.run(
         command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False, **given
     )
     if done.returncode:
-        raise Refused(f"`{' '.join(command)}` says: {done.stderr.strip()}{f' to: {text}' if text else ''}")
+        raise Refused(f"`{' '.join(command)}` failed: {done.stderr.strip()}{f' (input: {text})' if text else ''}")
     return str(done.stdout)

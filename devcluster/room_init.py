@@ -1,7 +1,7 @@
-"""The first process of a room; a script of its own that needs nothing but the standard library.
+"""The first process of a room: a separate script that needs only the standard library.
 
-It leaves the machine's namespaces, prints the pid of the room's first process and ends. The first process waits for
-its orders on standard input; no orders (whoever opened the room was killed) means the room closes again.
+It leaves the machine's namespaces, prints the pid of the room's first process and exits. The first process reads its
+orders from standard input; if there are none, because the opener was killed, the room closes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ CLONE_NEWNET = 0x40000000
 
 
 def main() -> None:
-    """Opens the room."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET):
         sys.exit(f"unshare: {os.strerror(ctypes.get_errno())}")
@@ -38,9 +37,9 @@ def main() -> None:
 
 
 def be_first(orders: dict[str, Any]) -> None:
-    """Furnishes the room, starts its processes, and buries all that end in it.
+    """Set up the room, start its processes, and reap every process that ends in it.
 
-    One that is killed is started again, as a service manager does; one that ends by itself has a fault.
+    A killed process is restarted, as by a service manager; one that exits is reported as failed.
     """
     if not orders:
         return
@@ -50,23 +49,23 @@ def be_first(orders: dict[str, Any]) -> None:
         try:
             pid, status = os.wait()
         except ChildProcessError:
-            print("nobody is left", file=sys.stderr, flush=True)
+            print("all processes have exited", file=sys.stderr, flush=True)
             return
         order = running.pop(pid, None)
         if order is None:
             continue
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGKILL:
-            print(f"{order['name']} was killed and is started again", file=sys.stderr, flush=True)
+            print(f"{order['name']} was killed; restarting it", file=sys.stderr, flush=True)
             running[start(order)] = order
         else:
             print(f"{order['name']} ended: {code}", file=sys.stderr, flush=True)
 
 
 def furnish(orders: dict[str, Any]) -> None:
-    """Own /proc and /run, the room's folder at a short path, and copies of what must not change for the machine."""
-    mount("--make-rprivate", "/")  # nothing that is mounted here is seen outside
-    mount("--make-rshared", "/")  # a pod's volumes are seen by the kubelet
+    """Mount /proc, /run, the room's folder at a short path, and copies of files that the room must not change."""
+    mount("--make-rprivate", "/")  # the machine does not see the room's mounts
+    mount("--make-rshared", "/")  # the kubelet sees the volumes of pods
     mount("-t", "proc", "proc", "/proc")
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     home = Path(orders["home"])
@@ -87,7 +86,7 @@ def furnish(orders: dict[str, Any]) -> None:
 
 
 def start(order: dict[str, Any]) -> int:
-    """Starts one process of the room, once the file is there that it needs; its pid."""
+    """Start one process of the room after the file that it waits for exists; return its pid."""
     while order["after"] and not Path(order["after"]).exists():
         time.sleep(0.05)
     with Path(order["log"]).open("ab") as log:
@@ -102,7 +101,7 @@ def start(order: dict[str, Any]) -> int:
 
 
 def mount(*words: str) -> None:
-    """mount(8), without a note of it for the machine."""
+    """Run mount(8) without a note of it on the machine."""
     subprocess.run(["mount", "--no-mtab", *words], check=True)
 
 

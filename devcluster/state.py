@@ -1,8 +1,7 @@
-"""A cluster's folder, its lock, and its processes: which are ours, and how they end.
+"""A cluster's folder, its lock, and its processes.
 
-Every process of a cluster has the folder's path in its environment, so that one that nobody wrote down (the command
-was killed between the start and the note) is found all the same, and a number that another process got meanwhile is
-not mistaken for ours.
+Every process of a cluster has the folder's path in its environment. This finds processes that were not recorded
+(because the command was killed between start and record), and does not mistake a reused pid for one of ours.
 """
 
 from __future__ import annotations
@@ -27,21 +26,19 @@ PATIENCE = 20.0
 
 
 def root() -> Path:
-    """Where the folders of all clusters of this user are."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tfjob-devcluster"
 
 
 @dataclass(frozen=True)
 class Started:
-    """A process as it was started."""
+    """A recorded process."""
 
     name: str
     pid: int
     born: int
-    """When it started, in the kernel's ticks since boot: with the pid, an identity."""
+    """Its start time in the kernel's ticks since boot; with the pid, this identifies the process."""
 
     def alive(self) -> bool:
-        """Whether this very process is still there."""
         return birth(self.pid) == self.born
 
 
@@ -50,7 +47,7 @@ class Folder:
 
     def __init__(self, name: str) -> None:
         if not name.replace("-", "").isalnum() or not name.isascii() or len(name) > 40:
-            raise Refused(f"{name!r} is no name for a cluster: use up to 40 letters, digits and dashes")
+            raise Refused(f"{name!r} is not a valid cluster name: use up to 40 letters, digits and dashes")
         self.name = name
         self.path = root() / name
         self.logs = self.path / "logs"
@@ -66,16 +63,16 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps others from starting or stopping this cluster; the folder exists meanwhile."""
+        """Keep other processes from starting or stopping this cluster; the folder exists meanwhile."""
         with locked(self.path):
             yield
 
     def start(
         self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Starts a process of this cluster in the background, with a log, and writes it down.
+        """Start a process of this cluster in the background, with a log, and record it.
 
-        Of our own environment it gets the path alone: a proxy, or a kubeconfig, is not meant for it.
+        It inherits only PATH: a proxy or a kubeconfig of ours is not meant for it.
         """
         self.logs.mkdir(exist_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
@@ -92,33 +89,30 @@ class Folder:
         return process
 
     def note(self, name: str, pid: int) -> None:
-        """Writes a process down."""
         others = [one for one in self.started() if one.name != name]
         self.write("processes", [asdict(one) for one in [*others, Started(name, pid, birth(pid))]])
 
     def started(self) -> list[Started]:
-        """The processes that were written down."""
         return [Started(**fields) for fields in self.read("processes") or []]
 
     def write(self, name: str, value: object) -> None:
-        """Keeps a value; a reader sees the old or the new one, never a part."""
+        """Store a value; readers see the old or the new one, never a part."""
         draft = self / f"{name}.json.{os.getpid()}"
         draft.write_text(json.dumps(value, indent=1))
         draft.replace(self / f"{name}.json")
 
     def read(self, name: str) -> Any:
-        """The value that was kept, or None."""
         try:
             return json.loads((self / f"{name}.json").read_text())
         except (OSError, ValueError):
             return None
 
     def end_processes(self) -> None:
-        """Kills every process of this cluster and waits until they are gone."""
+        """Kill every process of this cluster and wait until they are gone. Raises Refused."""
         deadline = time.monotonic() + PATIENCE
         while left := self.processes() | {one.pid for one in self.started() if one.alive()}:
             if time.monotonic() > deadline:
-                raise Refused(f"processes of {self.path} do not end: {sorted(left)}")
+                raise Refused(f"these processes of {self.path} do not exit after SIGKILL: {sorted(left)}")
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -127,12 +121,12 @@ class Folder:
         _reap()
 
     def processes(self) -> set[int]:
-        """The living processes that carry this cluster's mark, and are not this one."""
+        """Return the living processes, except this one, that carry this cluster's mark."""
         mark = f"{MARK}={self.path}".encode()
         return {pid for pid in living() if pid != os.getpid() and mark in environment(pid)}
 
     def empty(self) -> None:
-        """Removes what is in the folder; the folder itself is what the lock is on."""
+        """Remove the folder's contents; the lock is on the folder itself."""
         for entry in self.path.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -140,7 +134,7 @@ class Folder:
                 entry.unlink()
 
     def remove(self) -> None:
-        """Removes the empty folder, and the one around it when it was the last."""
+        """Remove the empty folder, and the parent if it was the last cluster."""
         self.path.rmdir()
         with contextlib.suppress(OSError):
             root().rmdir()
@@ -148,7 +142,7 @@ class Folder:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder, which is made if it is not there; its holder may remove it."""
+    """Hold the lock of a folder, which is created if necessary; the holder may remove it."""
     while (handle := _lock(folder)) is None:
         continue
     try:
@@ -158,7 +152,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path) -> int | None:
-    """None if the folder was removed meanwhile."""
+    """Lock the folder; return None if it was removed meanwhile."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -173,17 +167,15 @@ def _lock(folder: Path) -> int | None:
 
 
 def names() -> list[str]:
-    """The clusters that have a folder."""
     return sorted(path.name for path in root().iterdir() if path.is_dir()) if root().is_dir() else []
 
 
 def living() -> list[int]:
-    """Every process that has not ended."""
     return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and birth(int(one.name))]
 
 
 def birth(pid: int) -> int:
-    """When a process started; 0 if it is gone, or has ended with all its threads."""
+    """Return when a process started; 0 if it and all its threads have ended."""
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if not fields or (fields[0] in (b"Z", b"X") and _threads(pid) < 2):
         return 0
@@ -191,7 +183,7 @@ def birth(pid: int) -> int:
 
 
 def _threads(pid: int) -> int:
-    """The first thread of a killed process is a zombie while others still end and hold its ports."""
+    """Count threads: the first one of a killed process is a zombie while others still end and hold its ports."""
     try:
         return len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
@@ -199,7 +191,7 @@ def _threads(pid: int) -> int:
 
 
 def environment(pid: int) -> list[bytes]:
-    """The environment that a process was started with; none if it is not ours to read."""
+    """Return the environment that a process was started with; empty if we may not read it."""
     return _read(f"/proc/{pid}/environ").split(b"\0")
 
 
@@ -207,7 +199,7 @@ _children: list[subprocess.Popen[bytes]] = []
 
 
 def _reap() -> None:
-    """Buries those of our own children that have ended, and closes what led to them."""
+    """Reap our own children that have ended, and close the pipes to them."""
     for child in [child for child in _children if child.poll() is not None]:
         _children.remove(child)
         if child.stdin:

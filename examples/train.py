@@ -1,6 +1,6 @@
-"""The program of the sample image: it trains as its TF_CONFIG says, and hands its arguments on.
+"""The program of the sample image: it selects the training by TF_CONFIG and passes its arguments on.
 
-Alone it is retrain/train.py; with other processes in the cluster it is between-graph/train.py.
+Without other processes in the cluster it runs retrain/train.py, otherwise between-graph/train.py.
 """
 
 import json
@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-STEPS = ("--steps", "500")  # as tfjob.toml has it for tf-sample; an argument that follows says otherwise
+STEPS = ("--steps", "500")  # the same as in tfjob.toml for tf-sample; a later argument overrides it
 
 
 def main():
@@ -16,7 +16,7 @@ def main():
     alone = sum(len(addresses) for addresses in cluster.values()) < 2
     example, words = ("retrain", ()) if alone else ("between-graph", STEPS)
     program = Path(__file__).resolve().parent / example / "train.py"
-    # In the place of this process: it is the first of its container, and gets the signals.
+    # Replace this process: it is the first one of its container and receives the signals.
     os.execv(sys.executable, [sys.executable, str(program), *words, *sys.argv[1:]])
 
 

@@ -1,10 +1,10 @@
-"""Writes the parts of charts/tf-job-operator that the code knows: CRDs, rights, webhooks, presets and the version.
+"""Write the generated parts of charts/tf-job-operator: CRDs, rights, webhooks, presets and the version.
 
     uv run python tools/chart.py           write
-    uv run python tools/chart.py --check   say whether the files are up to date
+    uv run python tools/chart.py --check   report whether the files are up to date
 
-The rest of the chart is written by hand; tests/cluster/chart/test_chart_templates.py compares what both make with what
-`tfjob operator manifests` prints.
+The rest of the chart is written by hand. tests/cluster/chart/test_chart_templates.py compares the output of the whole
+chart with `tfjob operator manifests`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NOTE = "# Written by tools/chart.py from the code; change that, not this.\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the files, or compares them."""
+    """Write the files, or compare them."""
     old = stale()
     if "--check" in arguments:
         if old:
-            print(f"not up to date: {', '.join(old)}; run tools/chart.py")
+            print(f"out of date: {', '.join(old)}; run tools/chart.py")
         return 1 if old else 0
     for name, text in old.items():
         target = CHART / name
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 
 def stale() -> dict[str, str]:
-    """The files that are not as they should be, each with its proper text."""
+    """Return the files that are missing or out of date, each with its correct text."""
     return {
         name: text
         for name, text in files().items()
@@ -49,7 +49,7 @@ def stale() -> dict[str, str]:
 
 
 def files() -> dict[str, str]:
-    """File of the chart -> its text; with every API version, of which the templates leave out what is not wanted."""
+    """Return the text of each file of the chart, for every API version; the templates leave out unwanted versions."""
     versions = ApiVersions.read(",".join(KNOWN))
     rules = {
         "kubeflow": rbac.TFJOB_RULES,

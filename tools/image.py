@@ -1,15 +1,15 @@
-"""Makes our images from this interpreter and its packages: no container engine, no registry, no network.
+"""Build the images from this interpreter and its packages, without a container engine, a registry or a network.
 
     uv run python tools/image.py --output dist/image                  the root file system and an OCI archive
-    ctr -n k8s.io images import dist/image/tf-job-operator.tar        a node's containerd takes it
+    ctr -n k8s.io images import dist/image/tf-job-operator.tar        import it into a node's containerd
     docker build -t REGISTRY/tf-job-operator:TAG -f Dockerfile dist/image
-    uv run python tools/image.py --tensorboard --output dist/board    the same for tf-job-tensorboard
-    uv run python tools/image.py --sample --output dist/sample        and for tf-job-sample
+    uv run python tools/image.py --tensorboard --output dist/board    the image tf-job-tensorboard
+    uv run python tools/image.py --sample --output dist/sample        the image tf-job-sample
 
-An image holds the interpreter, its standard library, packages as they are installed here, the shared libraries that
-all of these need, and nothing else: no shell, no package manager. The operator's has the packages of
-`tfjob[operator]`, TensorBoard's those of `tensorboard`, what reads object stores, and the certificates to trust, the
-sample's TensorFlow and the folder of the examples.
+An image holds the interpreter, its standard library, packages as they are installed in this environment, and the shared
+libraries that they need. It has no shell and no package manager. The operator's image has the packages of
+`tfjob[operator]`. TensorBoard's image has those of `tensorboard`, the readers of object stores, and the trusted
+certificates. The sample image has TensorFlow and the folder of the examples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fnmatch import fnmatch
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # a script is given no more than its own folder
+sys.path.append(str(Path(__file__).parents[1]))  # Python adds only the folder of the script
 
 import tensorboard_program
 
@@ -66,28 +66,28 @@ LEFT_OUT = (
     "_ctypes_test*",
     "*.a",
 )
-"""Parts of a Python installation that no operator needs."""
+"""Parts of a Python installation that no image needs."""
 LOADED_LATER = ("libgcc_s.so.1",)
-"""What the C library loads by itself: this one when a thread ends before its time, else the process aborts."""
+"""Libraries that the C library loads at run time: without this one, a thread that is cancelled aborts the process."""
 FILES = {
     "etc/passwd": f"operator:x:{USER_ID}:{USER_ID}::/:/nonexistent\n",
     "etc/group": f"operator:x:{USER_ID}:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
 NOT_COPIED = ("__pycache__", ".venv", "share")
-"""What running the examples leaves in their folder."""
+"""Files that running the examples leaves in their folder."""
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What one image holds beside the interpreter.
+    """What one image holds in addition to the interpreter.
 
-    `packages` are distributions with the extras wanted of them, of whose files those that match `unneeded` stay away;
-    `aside` are those for a folder of their own, which a program adds to its path when it needs them. `files` and
-    `trees` go to their place in the image as they are, `programs` into its folder of programs. Everybody may write to
-    `open_folders`. `optimize` is Python's level of optimization, 2 leaves docstrings out; `variables` are set beside
-    those of every image. Without a `user` it runs as root.
+    `packages` are distributions with their extras; files that match `unneeded` are left out. `aside` maps a separate
+    folder to the distributions in it, which a program adds to its path when it needs them. `files` and `trees` are
+    copied to their place in the image, and `programs` to its folder of programs. `open_folders` are writable for every
+    user. `optimize` is Python's optimization level (2 drops docstrings). `variables` are set in addition to those of
+    every image. Without a `user`, the image runs as root.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Contents:
 
     @property
     def config(self) -> dict[str, object]:
-        """How the image runs; the Dockerfile says the same of the operator's."""
+        """How the image runs; the Dockerfile repeats this for the operator's image."""
         return {
             "User": self.user,
             "Env": [
@@ -132,34 +132,38 @@ TENSORBOARD = Contents(
     files={CERTIFICATES: Path("/", CERTIFICATES)},
     programs={"tensorboard": Path(tensorboard_program.__file__)},
     optimize=2,
-    # Its threads share one heap without spare room, and what a page took once is given back.
+    # Threads share one heap without spare room, and memory that a page used once is returned.
     variables=("MALLOC_ARENA_MAX=1", "MALLOC_TOP_PAD_=0", "MALLOC_MMAP_THRESHOLD_=1048576"),
 )
 SAMPLE = Contents(
     "tf-job-sample",
     ("train.py",),
     {"tensorflow-cpu": frozenset()},
-    unneeded=("tensorflow/include/*", "clang/*", "libclang-*"),  # for who compiles against it: a quarter of it all
+    unneeded=("tensorflow/include/*", "clang/*", "libclang-*"),  # headers and compilers: a quarter of its size
     trees={"examples": PROJECT / "examples"},
     open_folders=("tmp", "app/tf_files"),
     working_folder="/examples",
-    user="",  # as TensorFlow's own images: volumes that people mount are seldom open to others
+    user="",  # root, as in TensorFlow's images: mounted volumes are rarely writable for other users
 )
 BARE = Contents("interpreter", (), {})
 
 
 def main() -> None:
-    """Writes OUTPUT/rootfs, OUTPUT/rootfs.tar and an archive called like the image."""
-    parser = argparse.ArgumentParser(description="Make the operator's image, TensorBoard's, or the sample's.")
-    parser.add_argument("--output", type=Path, default=Path("dist/image"), help="the folder to write into")
-    parser.add_argument("--name", help=f"the image's name, localhost/tf-job-operator:{__version__} if not given")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--tensorboard", action="store_true", help="the image of TensorBoard instead")
-    what.add_argument("--sample", action="store_true", help="the image of TensorFlow and the examples instead")
-    what.add_argument(
-        "--interpreter", action="store_true", help="only the root file system, without tfjob: a base for other images"
+    """Write OUTPUT/rootfs, OUTPUT/rootfs.tar and an archive with the name of the image."""
+    parser = argparse.ArgumentParser(description="Build the image of the operator, of TensorBoard or of the samples.")
+    parser.add_argument(
+        "--output", type=Path, default=Path("dist/image"), help="folder to write into (default: %(default)s)"
     )
-    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what --interpreter made, to save time")
+    parser.add_argument("--name", help=f"name of the image (default: localhost/tf-job-operator:{__version__})")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--tensorboard", action="store_true", help="build the image of TensorBoard")
+    what.add_argument("--sample", action="store_true", help="build the image of TensorFlow and the examples")
+    what.add_argument(
+        "--interpreter",
+        action="store_true",
+        help="build only the root file system, without tfjob, as a base for other images",
+    )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="output of --interpreter, to save time")
     options = parser.parse_args()
     others = {"tensorboard": TENSORBOARD, "sample": SAMPLE, "interpreter": BARE}
     contents = next((one for option, one in others.items() if getattr(options, option)), OPERATOR)
@@ -178,7 +182,7 @@ def main() -> None:
 
 
 def root_file_system(root: Path, contents: Contents, base: Path | None = None) -> None:
-    """Fills a new folder with all that the image holds; `base` is one with nothing but the interpreter."""
+    """Write the contents of an image into a new folder; `base` is a folder that contains only the interpreter."""
     if base is None:
         copy_interpreter(root)
     else:
@@ -201,11 +205,11 @@ def root_file_system(root: Path, contents: Contents, base: Path | None = None) -
         write(root / name, text)
     for name in contents.open_folders:
         (root / name).mkdir(parents=True, exist_ok=True)
-        (root / name).chmod(0o1777)  # mkdir would keep what the caller's umask leaves of it
+        (root / name).chmod(0o1777)  # mkdir applies the umask
     is_compiled = base is not None and not contents.optimize
     compiled = (*(() if is_compiled else ("usr/local/lib",)), PACKAGES, *contents.aside)
     for folder in filter(Path.exists, (root / folder.lstrip("/") for folder in compiled)):
-        # By content: a file system that is read-only and has no times must not make it compile again.
+        # Checked by hash: on a read-only file system without times, Python must not compile again.
         compileall.compile_dir(
             str(folder),
             stripdir=str(root),
@@ -218,7 +222,7 @@ def root_file_system(root: Path, contents: Contents, base: Path | None = None) -
 
 
 def copy_interpreter(root: Path) -> None:
-    """The program and its standard library; it finds the latter beside itself, wherever both are."""
+    """Copy the program and its standard library; the program finds the library next to it, wherever both are."""
     program = root / INTERPRETER.lstrip("/")
     program.parent.mkdir(parents=True)
     shutil.copy(Path(sys.executable).resolve(), program)
@@ -229,7 +233,7 @@ def copy_interpreter(root: Path) -> None:
 
 
 def copy_packages(target: Path, packages: set[str], unneeded: tuple[str, ...] = ()) -> None:
-    """Packages as they are installed here, without unneeded files; `tfjob` as it is in this project."""
+    """Copy packages as they are installed, without unneeded files, and `tfjob` from this project."""
     if "tfjob" in packages:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
@@ -243,7 +247,7 @@ def copy_packages(target: Path, packages: set[str], unneeded: tuple[str, ...] = 
 
 
 def needed(wanted: dict[str, frozenset[str]]) -> set[str]:
-    """Distributions with these extras and all that they need; one that is not installed is for another platform."""
+    """Return distributions and all that they require; one that is not installed is for another platform."""
     found: set[str] = set()
     asked: set[tuple[str, frozenset[str]]] = set()
     todo = list(wanted.items())
@@ -262,7 +266,7 @@ def needed(wanted: dict[str, frozenset[str]]) -> set[str]:
 
 
 def applying(requirements: Iterable[str], wanted: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Name and extras of the requirements that hold with these extras."""
+    """Yield the name and extras of the requirements that apply with these extras."""
     for line in requirements:
         requirement, _, marker = line.partition(";")
         conditions = re.findall(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
@@ -290,23 +294,23 @@ def copy_libraries(root: Path) -> None:
         found, lacking = linked(program)
         libraries |= found
         missing |= dict.fromkeys(lacking, program)
-    # A library that a package brings for another one of its own is there when the latter is loaded.
+    # A library that a package contains for another of its libraries is already loaded when that one needs it.
     for name in missing.keys() - {program.name for program in programs}:
-        raise SystemExit(f"{missing[name]}: {name} is not on this machine")
+        raise SystemExit(f"{missing[name]}: the library {name} does not exist on this machine")
     system = next(path.parent for name, path in libraries.items() if name == "libc.so.6")
     for name in LOADED_LATER:
         libraries.setdefault(name, system / name)
     for name, path in libraries.items():
         if path.is_relative_to(root.resolve()):
             continue
-        # The loader has a fixed place; the others go where libc is, which is searched without a cache.
+        # The loader has a fixed path. The others go next to libc, where they are found without a cache.
         destination = root / str(path if name.startswith("/") else system / name).lstrip("/")
         destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path.resolve(), destination)
 
 
 def linked(program: Path) -> tuple[dict[str, Path], list[str]]:
-    """The libraries that a program needs, by name, the loader by its path; and the names that lead nowhere."""
+    """Return the libraries of a program by name (the loader by path), and the names that were not found."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
     found: dict[str, Path] = {}
     for line in done.stdout.splitlines():
@@ -318,7 +322,6 @@ def linked(program: Path) -> tuple[dict[str, Path], list[str]]:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file, and its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 

@@ -1,10 +1,10 @@
-"""Runs a command and fails if it leaves anything behind on the machine; needs only the standard library.
+"""Run a command and fail if it leaves anything behind on the machine; needs only the standard library.
 
     python3 tools/leftovers.py guard COMMAND ...    run it, compare before and after, name every leftover
     python3 tools/leftovers.py sweep                remove what a guarded run that was killed left behind
 
-A guarded run gets a folder of its own as TMPDIR, and its guard adopts every orphan (a "subreaper"), so that processes
-and files that belong to somebody else on the machine raise no alarm.
+A guarded run gets a new folder as TMPDIR, and its guard adopts every orphan (a "subreaper"). Therefore, processes and
+files of other programs on the machine are not reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_OURS = (
     *("pytest-of-", "uv-", "__autograph_generated_file", "__pycache__"),
     *("mnist-worker-", "retrain-", ".tensorboard-info"),
 )
-"""What pytest, uv, TensorFlow, trainings that were killed and TensorBoard keep in TMPDIR."""
+"""Files that pytest, uv, TensorFlow, killed trainings and TensorBoard leave in TMPDIR."""
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MARK = b"TFJOB_POD="  # every process of a pod carries it
 CLUSTER_LINK = "tfjobdc"
@@ -39,7 +39,6 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
-    """Does what the first word says."""
     match arguments:
         case ["guard", _, *_]:
             return guard(arguments[1:])
@@ -51,10 +50,10 @@ def main(arguments: list[str]) -> int:
 
 
 def guard(command: list[str]) -> int:
-    """Runs a command; its exit code, or 1 when that was 0 and something is left."""
+    """Run a command; return its exit code, or 1 if that is 0 and something is left."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # a run whose caller was killed ends too
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # end if the caller is killed
     with run_folder() as folder:
         before = machine(folder)
         code = run(command, folder)
@@ -67,17 +66,17 @@ def guard(command: list[str]) -> int:
 
 
 def run(command: list[str], folder: Path) -> int:
-    """Runs a command with its own TMPDIR and buries every orphan meanwhile."""
+    """Run a command with its own TMPDIR, and reap every orphan meanwhile."""
     scratch = folder / "tmp"
     scratch.mkdir()
     scratch.chmod(0o1777)
-    told: list[int] = []  # signals that came before there was anybody to pass them on to
+    early: list[int] = []  # signals that arrived before the child existed
     for number in PASSED_ON:
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: early.append(number))
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(scratch)})
     for number in PASSED_ON:
         signal.signal(number, lambda number, _: os.kill(child.pid, number))
-    for number in told:
+    for number in early:
         os.kill(child.pid, number)
     while True:
         pid, status = os.waitpid(-1, 0)
@@ -87,10 +86,10 @@ def run(command: list[str], folder: Path) -> int:
 
 
 def until_clean(before: dict[str, set[str]], folder: Path) -> list[str]:
-    """What is new on the machine and ours, after a grace in which it may still go."""
+    """Return what the run left on the machine, after a grace period in which it may still disappear."""
     deadline = time.monotonic() + GRACE
     while True:
-        bury()
+        reap()
         left = [f"{kind}: {one}" for kind, found in machine(folder).items() for one in sorted(found - before[kind])]
         left = [one for one in left if not is_foreign(one)]
         left += [f"process: {describe(pid)}" for pid in sorted(descendants(os.getpid()))]
@@ -101,11 +100,11 @@ def until_clean(before: dict[str, set[str]], folder: Path) -> list[str]:
         time.sleep(0.2)
 
 
-# What a machine has.
+# The state of the machine.
 
 
 def machine(folder: Path) -> dict[str, set[str]]:
-    """Everything of the machine that a test could change and that is not below the run's own folder."""
+    """Return everything on the machine that a test could change, except what is below the folder of the run."""
     return {
         "mount": mounts() - mounts_below(folder),
         "link": names("/sys/class/net"),
@@ -121,17 +120,15 @@ def machine(folder: Path) -> dict[str, set[str]]:
 
 
 def mounts() -> set[str]:
-    """Mount points of our own namespace."""
     return {line.split()[4] for line in lines("/proc/self/mountinfo")}
 
 
 def mounts_below(folder: Path) -> set[str]:
-    """Mount points in a folder."""
     return {mount for mount in mounts() if mount.startswith(f"{folder}/")}
 
 
 def addresses() -> set[str]:
-    """Local IPv4 addresses, and IPv6 ones with their link."""
+    """Return the local IPv4 addresses, and the IPv6 addresses with their link."""
     found, last = set(), ""
     for line in lines("/proc/net/fib_trie", ordered=True):
         if "|--" in line:
@@ -142,12 +139,12 @@ def addresses() -> set[str]:
 
 
 def routes() -> set[str]:
-    """IPv4 routes as link, destination, gateway and mask in the kernel's hexadecimal."""
+    """Return the IPv4 routes as link, destination, gateway and mask in the kernel's hexadecimal format."""
     return {" ".join(line.split()[i] for i in (0, 1, 2, 7)) for line in lines("/proc/net/route")}
 
 
 def cgroups() -> set[str]:
-    """Control groups of ours, version 1 and 2, that are not at work: neither they nor those below hold a process."""
+    """Return the control groups of tfjob, version 1 and 2, that hold no process, including the groups below them."""
     roots = {fields[4] for fields in map(str.split, lines("/proc/self/mountinfo")) if "cgroup" in fields[8:10][0]}
     found = set()
     for root in roots:
@@ -158,28 +155,27 @@ def cgroups() -> set[str]:
 
 
 def groups_in(group: str) -> list[str]:
-    """A control group and those below, the innermost first."""
+    """Return a control group and those below it, the innermost first."""
     return [folder for folder, _, _ in os.walk(group, topdown=False)]
 
 
 def state_folders() -> list[str]:
-    """Where the tool would keep its state if a test forgot to say TFJOB_HOME."""
+    """Return the folders where the tool keeps its state if a test does not set TFJOB_HOME."""
     home = Path.home()
     return [f"{home}/.local/state/tfjob/runs/default", f"{home}/.local/state/tfjob", f"{home}/.config/tfjob"]
 
 
 def clusters_folder() -> str:
-    """Where development clusters have their folders."""
     return f"{os.environ.get('XDG_STATE_HOME') or Path.home() / '.local/state'}/tfjob-devcluster"
 
 
 def files_left(scratch: Path) -> set[str]:
-    """What tests did not remove from their TMPDIR."""
+    """Return the files that tests did not remove from their TMPDIR."""
     return {f"{scratch}/{name}" for name in names(str(scratch)) if not name.startswith(NOT_OURS)}
 
 
 def is_foreign(found: str) -> bool:
-    """Whether something new may belong to another test run: one that is guarded itself, or is going on."""
+    """Return whether something new may belong to another test run: a guarded one, or one that is running."""
     kind, _, name = found.partition(": ")
     if kind == "mount":
         return is_others_mount(name)
@@ -191,12 +187,12 @@ def is_foreign(found: str) -> bool:
 
 
 def is_cluster_network(found: str) -> bool:
-    """Whether a link, route or address is that of a development cluster."""
+    """Return whether a link, route or address belongs to a development cluster."""
     return CLUSTER_LINK in found or (found.startswith("10.2") and found.endswith((".0.0", ".0.1", ".0.255")))
 
 
 def is_others_mount(mount: str) -> bool:
-    """Whether a mount is in the folder of another test run, or in a scratch folder that somebody is working in."""
+    """Return whether a mount is in the folder of another test run, or in a scratch folder that a process uses."""
     scratch = tempfile.gettempdir()
     inner = mount.removeprefix(f"{scratch}/")
     if any(part.startswith((PREFIX, "pytest-of-")) for part in inner.split("/")):
@@ -209,7 +205,7 @@ def is_others_mount(mount: str) -> bool:
 
 
 def other_test_runs() -> list[int]:
-    """Processes that run pytest and do not descend from us."""
+    """Return the processes that run pytest and do not descend from this one."""
     ours = descendants(os.getpid())
     return [pid for pid in processes() if pid not in ours and b"pytest" in read(f"/proc/{pid}/cmdline")]
 
@@ -218,7 +214,7 @@ def other_test_runs() -> list[int]:
 
 
 def processes() -> dict[int, int]:
-    """pid -> parent of every living process."""
+    """Return the parent of every living process, by pid."""
     found = {}
     for name in names("/proc"):
         fields = read(f"/proc/{name}/stat").rpartition(b")")[2].split() if name.isdigit() else []
@@ -228,7 +224,6 @@ def processes() -> dict[int, int]:
 
 
 def descendants(ancestor: int) -> set[int]:
-    """Children, grandchildren and so on."""
     everyone = processes()
     found: set[int] = set()
     while True:
@@ -239,7 +234,7 @@ def descendants(ancestor: int) -> set[int]:
 
 
 def of_folder(folder: Path) -> set[int]:
-    """Processes of a run: those that name its folder, stand in it, or carry the mark of its pods; their descendants."""
+    """Return the processes that name the folder of a run, work in it, or have the mark of its pods; and descendants."""
     names_it = os.fsencode(f"{folder}/")
     marks = [MARK + uid for uid in pods_of(folder)]
     roots = {
@@ -247,8 +242,8 @@ def of_folder(folder: Path) -> set[int]:
         for pid in processes()
         if pid != os.getpid()
         and (
-            names_it in (said := read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/cmdline") + bytes(1))
-            or any(mark + bytes(1) in said for mark in marks)
+            names_it in (text := read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/cmdline") + bytes(1))
+            or any(mark + bytes(1) in text for mark in marks)
             or os.fsencode(working_folder(pid)).startswith(names_it)
         )
     }
@@ -256,16 +251,16 @@ def of_folder(folder: Path) -> set[int]:
 
 
 def pods_of(folder: Path) -> list[bytes]:
-    """The uids of the pods that a run has made."""
+    """Return the uids of the pods that a run has created."""
     found = []
     for file in folder.rglob("spec.json"):
-        with contextlib.suppress(ValueError, KeyError, TypeError):  # its writer was killed, or it is not a pod's
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # the writer was killed, or the file is not a pod's
             found.append(os.fsencode(json.loads(read(str(file)))["uid"]))
     return found
 
 
 def working_folder(pid: int) -> str:
-    """Where a process stands; nothing if it is gone."""
+    """Return the working folder of a process; empty if the process is gone."""
     try:
         return f"{Path(f'/proc/{pid}/cwd').readlink()}/"
     except OSError:
@@ -273,25 +268,23 @@ def working_folder(pid: int) -> str:
 
 
 def end_all(pids: set[int]) -> None:
-    """Kills processes and waits a little for them to go."""
+    """Kill processes and wait up to the grace period for their end."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + GRACE
     while pids & set(processes()) and time.monotonic() < deadline:
-        bury()
+        reap()
         time.sleep(0.05)
 
 
-def bury() -> None:
-    """Collects the children that have ended."""
+def reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def describe(pid: int) -> str:
-    """A process in one line."""
     return f"{pid} {read(f'/proc/{pid}/cmdline').replace(bytes(1), b' ').decode(errors='replace')[:200]}"
 
 
@@ -300,7 +293,7 @@ def describe(pid: int) -> str:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """A folder with a lock that says that its run is alive."""
+    """Create a folder with a lock that shows that its run is alive."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     folder.chmod(0o755)
     with (folder / "lock").open("w") as lock:
@@ -312,7 +305,7 @@ def run_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Ends and removes every guarded run whose guard was killed, and the clusters of test runs that were."""
+    """End and remove every guarded run whose guard was killed, and the clusters of killed test runs."""
     swept = [sweep_folder(folder) for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")]
     subprocess.run([sys.executable, "-m", "devcluster", "sweep"], cwd=Path(__file__).parents[1], check=False)
     deadline = time.monotonic() + (NEWBORN if any(swept) else 0.0)
@@ -321,11 +314,11 @@ def sweep() -> None:
 
 
 def sweep_folder(folder: Path) -> bool:
-    """Ends and removes one run, unless its guard lives."""
+    """End and remove one run, unless its guard is alive."""
     with contextlib.suppress(BlockingIOError, FileNotFoundError), (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         ended: set[int] = set()
-        while pids := of_folder(folder) - ended:  # what is killed last may have started others
+        while pids := of_folder(folder) - ended:  # a process may have started others before its end
             end_all(pids)
             ended |= pids
         remove(folder)
@@ -335,7 +328,7 @@ def sweep_folder(folder: Path) -> bool:
 
 
 def remove_groups() -> list[Path]:
-    """Removes the empty control groups but the newest ones, which may be about to be entered; returns what stays."""
+    """Remove empty control groups, except new ones, which a process may be about to enter; return those that stay."""
     groups = [Path(group) for group in sorted(cgroups(), reverse=True)]
     for group in groups:
         with contextlib.suppress(OSError):
@@ -346,7 +339,7 @@ def remove_groups() -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a run's folder, unless something is still mounted there: then removing would go too far."""
+    """Remove a run's folder, unless something is still mounted there: that would delete the mounted files."""
     for mount in sorted(mounts_below(folder), reverse=True):
         subprocess.run(["umount", "--lazy", mount], check=False)
     if not mounts_below(folder):
@@ -357,13 +350,13 @@ def remove(folder: Path) -> None:
 
 
 def lines(path: str, *, ordered: bool = False) -> set[str] | list[str]:
-    """The lines of a file; none if there is no such file."""
+    """Return the lines of a file; none if it does not exist."""
     found = read(path).decode(errors="replace").splitlines()
     return found if ordered else set(found)
 
 
 def names(folder: str) -> set[str]:
-    """What is in a folder; nothing if there is none."""
+    """Return the names in a folder; none if it does not exist."""
     try:
         return {entry.name for entry in Path(folder).iterdir()}
     except OSError:
@@ -371,7 +364,7 @@ def names(folder: str) -> set[str]:
 
 
 def read(path: str) -> bytes:
-    """The bytes of a file; none if it cannot be read."""
+    """Return the bytes of a file; none if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError:

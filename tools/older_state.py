@@ -1,8 +1,8 @@
-"""Writes a state folder of this release as text, for tests of later releases that must still read it.
+"""Write a state folder of this release as text, for tests of later releases that must still read it.
 
     .venv/bin/python tools/older_state.py      writes tests/support/data/local/older_state/schema-N
 
-Run it before the schema of the database changes, as any user of Linux; tests/support/older_state.py reads the result.
+Run it on Linux, as any user, before the schema of the database changes. tests/support/older_state.py reads the result.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SCRIPTS = {
 
 
 def main() -> None:
-    """Make the state folder, then write it as text."""
+    """Create the state folder, then write it as text."""
     with tempfile.TemporaryDirectory(prefix="tfjob-older-") as scratch:
         home, project = Path(scratch, "home"), Path(scratch, "project")
         project.mkdir()
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def make_runs(home: Path, project: Path) -> None:
-    """Leave two runs of a job that succeeded, and one each that failed, was stopped, was deleted and still ran."""
+    """Create two runs of a job that succeeded, and one run each that failed, was stopped, was deleted and still ran."""
 
     def tfjob(*words: str, code: int = 0) -> None:
         environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TFJOB_TEST_DURATIONS": QUICK}
@@ -108,12 +108,12 @@ def make_runs(home: Path, project: Path) -> None:
     for index in range(2):
         workload_pid(home, f"running-worker-{index}")
     tfjob("wait", "running", "--for", "running", "--timeout", "60s")
-    for pid in processes_of(home):  # at once, so that no process can record the end of another one
+    for pid in processes_of(home):  # together, so that no process can record the end of another one
         os.kill(pid, signal.SIGSTOP)
 
 
 def write_text(home: Path, project: Path) -> None:
-    """Write the database as SQL, and the files as one JSON object, with placeholders for what a machine decides."""
+    """Write the database as SQL, and the files as one JSON object, with placeholders for values of this machine."""
     places = {
         Path("/etc/hosts").read_text(): "127.0.0.1 localhost\n",
         str(home): "@HOME@",
@@ -138,7 +138,7 @@ def write_text(home: Path, project: Path) -> None:
 
 
 def dumped(database: Path) -> str:
-    """Return the statements that make a database anew, with JSON as readable text."""
+    """Return the statements that create the database again, with JSON as readable text."""
     with sqlite3.connect(database) as connection:
         tables = connection.execute("select name, sql from sqlite_master where sql is not null order by rootpage")
         lines = [f"pragma user_version = {SCHEMA};"]
@@ -151,7 +151,7 @@ def dumped(database: Path) -> str:
 
 
 def literal(value: object) -> str:
-    """Return a value as SQL writes it."""
+    """Return a value as an SQL literal."""
     if isinstance(value, bytes):
         return f"cast({literal(value.decode())} as blob)"
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Writes src/tfjob/api/schema/pod_schema.json: the fields of Kubernetes' pod templates and of the kinds beside a job.
+"""Write src/tfjob/api/schema/pod_schema.json: the fields of pod templates and of the kinds that a manifest may contain.
 
-Run it with the Kubernetes client whose version is named in the file:
+Run it with the version of the Kubernetes client that the file names:
 
     uv run --no-project --with kubernetes==34.1.0 python tools/pod_schema.py
 """
@@ -59,14 +59,13 @@ INT_OR_STRING = {
     "RollingUpdateDeployment.maxUnavailable",
 }
 NOT_REQUIRED = {
-    "PodSpec.containers",  # the job's validation says it with the type's name
-    "Container.name",  # the only container of a template may stay without a name
+    "PodSpec.containers",  # the validation of the job reports it with the replica type
+    "Container.name",  # the only container of a template needs no name
     "JobSpec.template",
 }
 
 
 def main() -> None:
-    """Write the file."""
     definitions: dict[str, dict[str, str]] = {}
     for root in ROOTS:
         define(root, definitions)
@@ -76,7 +75,7 @@ def main() -> None:
 
 
 def define(model: str, definitions: dict[str, dict[str, str]]) -> str:
-    """Add the definition of a model and of what it refers to; its name."""
+    """Add the definitions of a model and of the models that it refers to; return its name."""
     name = short(model)
     if name in definitions:
         return name
@@ -93,7 +92,7 @@ def define(model: str, definitions: dict[str, dict[str, str]]) -> str:
 
 
 def written(kind: str, definitions: dict[str, dict[str, str]]) -> str:
-    """A type as the schema writes it: `[T]` a list, `{T}` a map, a word a scalar or a definition."""
+    """Return a type in the notation of the schema: `[T]` for a list, `{T}` for a map, or a scalar or definition."""
     if match := re.fullmatch(r"list\[(.+)\]", kind):
         return f"[{written(match[1], definitions)}]"
     if match := re.fullmatch(r"dict\(str, (.+)\)", kind):
@@ -104,7 +103,7 @@ def written(kind: str, definitions: dict[str, dict[str, str]]) -> str:
 
 
 def short(model: str) -> str:
-    """A model's name without the version of its API group."""
+    """Return the name of a model without the version of its API group."""
     return re.sub(r"^(V1|CoreV1)", "", model)
 
 

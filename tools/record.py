@@ -1,10 +1,10 @@
-"""Records a real terminal session and draws it as an animated SVG.
+"""Record a real terminal session and draw it as an animated SVG.
 
     python tools/record.py run docs/recording.cast     run the session, write it in asciicast v2 format
     python tools/record.py draw docs/recording.cast docs/recording.svg
 
-The session is `SESSION` below. When it is drawn, waiting is shortened to `LONGEST_PAUSE` and screens that follow each
-other within `SHORTEST_FRAME` become one; nothing else is changed.
+`SESSION` below defines the session. The drawing shortens pauses to `LONGEST_PAUSE`, and joins screens that follow each
+other within `SHORTEST_FRAME`. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ SHORTEST_FRAME = 0.25
 HOLD = 6.0
 PROMPT = "\x1b[32m$\x1b[0m "
 OUTPUT, MARK = "o", "m"
-"""The kinds of events of an asciicast that we write."""
+"""The kinds of asciicast events in a recording."""
 NOTE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """Somebody kills a replica from another terminal as soon as a text appears in this one."""
+    """Kill a replica, as if from another terminal, as soon as a text appears in this one."""
 
     text: str
     job: str
     replica: str
 
     def act(self, environ: dict[str, str]) -> str:
-        """Does it by the PID that `tfjob status` shows; returns the command that was typed."""
+        """Kill the PID that `tfjob status` shows; return the equivalent command."""
         words = ["tfjob", "status", self.job, "-o", "json"]
         shown = subprocess.run(words, env=environ, check=True, stdout=subprocess.PIPE).stdout
         pids = {replica["name"]: replica["pid"] for replica in json.loads(shown)["replicas"]}
@@ -77,29 +77,29 @@ SESSION = (
 
 @dataclass
 class Recording:
-    """What appeared on the terminal, and when."""
+    """The output of the terminal, with times."""
 
     events: list[tuple[float, str, str]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     def add(self, text: str, kind: str = OUTPUT) -> None:
-        """Notes that a text appeared now, or with MARK that something else happened."""
+        """Record a text that appeared now, or, with MARK, another event."""
         self.events.append((time.monotonic() - self.began, kind, text.replace("\r\n", "\n")))
 
     def write(self, path: Path) -> None:
-        """As asciicast v2."""
+        """Write the recording in asciicast v2 format."""
         head = {"version": 2, "width": WIDTH, "height": HEIGHT}
         lines = [head, *([round(at, 3), kind, text.replace("\n", "\r\n")] for at, kind, text in self.events)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def record(target: Path) -> None:
-    """Runs the session in a state folder of its own."""
+    """Run the session in a new state folder."""
     recording = Recording()
     with tempfile.TemporaryDirectory(prefix="tfjob-") as home:
         project = Path(home, "project")
         project.mkdir()
-        (project / "tfjob.toml").write_text("[local]\nwarm_idle = 0\n")  # nothing is left when the recording ends
+        (project / "tfjob.toml").write_text("[local]\nwarm_idle = 0\n")  # no process outlives the recording
         environ = {**os.environ, "TFJOB_HOME": f"{home}/state", "TERM": "xterm-256color"}
         for step in SESSION:
             recording.add(f"{PROMPT}{step.command}\n")
@@ -110,7 +110,7 @@ def record(target: Path) -> None:
 
 
 def perform(step: Step, environ: dict[str, str], project: Path, recording: Recording) -> int:
-    """Runs one command on a terminal of its own and records all that it says."""
+    """Run one command on a new terminal and record its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
     process = subprocess.Popen(
@@ -128,7 +128,7 @@ def perform(step: Step, environ: dict[str, str], project: Path, recording: Recor
     while True:
         try:
             data = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other side is closed
+        except OSError:  # on Linux: the other side is closed
             break
         if not data:
             break
@@ -145,7 +145,7 @@ def perform(step: Step, environ: dict[str, str], project: Path, recording: Recor
 
 CELL, ROW, MARGIN, TOP = 8.4, 19, 18, 44
 PLAIN = "#abb2bf"
-COLOURS = {
+COLORS = {
     "black": "#7f848e",
     "red": "#e06c75",
     "green": "#98c379",
@@ -159,7 +159,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows of the screen, as SVG, from a moment on; `note` is what happens beside it."""
+    """The rows of the screen as SVG, from a moment on; `note` describes what happens in another terminal."""
 
     moment: float
     rows: tuple[str, ...]
@@ -167,7 +167,7 @@ class Frame:
 
 
 def draw(source: Path, target: Path) -> None:
-    """An SVG that shows every screen at its moment; it ends, holds, and begins again."""
+    """Write an SVG that shows every screen at its moment, holds the last one, and starts again."""
     shown = frames(source)
     total = shown[-1].moment + HOLD
     numbers = {row: number for number, row in enumerate(dict.fromkeys(row for one in shown for row in one.rows if row))}
@@ -181,9 +181,9 @@ def draw(source: Path, target: Path) -> None:
             f"#f{number}{{animation:f{number} {total:.2f}s step-end infinite}}"
         )
         used = [f'<use href="#r{numbers[row]}" y="{at * ROW}"/>' for at, row in enumerate(frame.rows) if row]
-        note = f'<text x="70" y="{ROW - TOP - 7}" style="fill:{COLOURS["brown"]}">{escape(frame.note)}</text>'
+        note = f'<text x="70" y="{ROW - TOP - 7}" style="fill:{COLORS["brown"]}">{escape(frame.note)}</text>'
         used += [note] if frame.note else []
-        hidden = "" if ends == total else ' opacity="0"'  # what a viewer without animation shows: the last screen
+        hidden = "" if ends == total else ' opacity="0"'  # a viewer without animation shows the last screen
         groups.append(f'<g id="f{number}"{hidden}>{"".join(used)}</g>')
     width, height = WIDTH * CELL + 2 * MARGIN, HEIGHT * ROW + TOP + MARGIN
     target.write_text(
@@ -200,7 +200,7 @@ def draw(source: Path, target: Path) -> None:
 
 
 def frames(source: Path) -> list[Frame]:
-    """The screens of a recording, with long waits shortened."""
+    """Return the screens of a recording, with long pauses shortened."""
     screen = pyte.Screen(WIDTH, HEIGHT)
     stream = pyte.Stream(screen)
     found: list[Frame] = []
@@ -224,7 +224,7 @@ def frames(source: Path) -> list[Frame]:
 
 
 def row_of(screen: pyte.Screen, number: int) -> str:
-    """A row of the screen: one `tspan` for each stretch of the same style."""
+    """Return a row of the screen, with one `tspan` per stretch of the same style."""
     cells = [screen.buffer[number][column] for column in range(WIDTH)]
     parts: list[tuple[str, str]] = []
     for cell in cells:
@@ -241,20 +241,17 @@ def row_of(screen: pyte.Screen, number: int) -> str:
 
 
 def style_of(cell: pyte.screens.Char) -> str:
-    """The CSS of a character."""
-    colour = cell.bg if cell.reverse and cell.bg != "default" else cell.fg
-    name = colour.removeprefix("bright")
-    style = f"fill:{COLOURS.get(name, f'#{name}')};" if name != "default" else ""
+    color = cell.bg if cell.reverse and cell.bg != "default" else cell.fg
+    name = color.removeprefix("bright")
+    style = f"fill:{COLORS.get(name, f'#{name}')};" if name != "default" else ""
     return style + ("font-weight:bold;" if cell.bold else "") + ("font-style:italic;" if cell.italics else "")
 
 
 def percent(moment: float, total: float) -> str:
-    """A moment as CSS writes it."""
     return f"{moment / total * 100:.2f}%"
 
 
 def main(arguments: list[str]) -> int:
-    """Does what the first word says."""
     match arguments:
         case ["run", target]:
             record(Path(target))

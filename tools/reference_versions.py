@@ -1,4 +1,4 @@
-"""The older versions of a TFJob for docs/reference/tfjob.md: fields from their schemas, defaults by trying."""
+"""The older versions of a TFJob for docs/reference/tfjob.md, with fields and defaults from the code."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tfjob.api.versions.v1alpha1 import completed
 from tfjob.api.versions.v1beta import DETAILS
 
 Row = list[str]
-Said = Callable[[dict[str, str], str], str]
+Describe = Callable[[dict[str, str], str], str]
 SCALARS = {"string": "string", "int": "integer", "bool": "boolean", "any": "object"}
 IMAGE = "the operator's setting"
 
 
-def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
-    """Title, spec and status of v1beta2, v1beta1 and v1alpha2: v1's words, at the places of these versions."""
+def beta(describe: Describe, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
+    """Return title, spec and status of v1beta2, v1beta1 and v1alpha2, described as in v1."""
 
     def in_v1(path: str) -> str:
         return path.replace("spec.", "spec.runPolicy.") if path.split(".")[-1] in v1beta.POLICIES else path
 
     def words_of(path: str) -> str:
-        return said(words.FIELDS, in_v1(path))
+        return describe(words.FIELDS, in_v1(path))
 
     replica: dict[str, Any] = {"template": {"spec": {}}}
     manifest = {"apiVersion": v1beta.VERSIONS[0], "kind": KIND, "spec": {"tfReplicaSpecs": {WORKER: replica}}}
@@ -39,12 +39,12 @@ def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row
     found = rows(v1beta.schema().definitions, "TFJobSpec", "spec", words_of, defaults)
     spec = [with_place_in_v1(row, lambda path: f"`{in_v1(path)}`") for row in found]
     status = [[name, kind, _otherwise(name), text] for name, kind, text in v1_status if _field(name) in BETA_FIELDS]
-    status.append([f"`status.{DETAILS}`", "object", "", said(words.BETA_FIELDS, f"status.{DETAILS}")])
+    status.append([f"`status.{DETAILS}`", "object", "", describe(words.BETA_FIELDS, f"status.{DETAILS}")])
     return ", ".join(f"`{version}`" for version in v1beta.VERSIONS), spec, status
 
 
 def with_place_in_v1(row: Row, place: Callable[[str], str]) -> Row:
-    """A row of a field's own version, with what v1 has in its place."""
+    """Add to the row of a field what v1 has in its place."""
     *about, text = row
     return [*about, place(row[0].strip("`")), text]
 
@@ -59,8 +59,7 @@ def _beta_defaults(filled: TFJobSpec) -> dict[str, Any]:
 
 
 def _field(path: str) -> str:
-    """The field of the status that a path is in."""
-    return path.strip("`").split(".")[1]
+    return path.strip("`").split(".")[1].removesuffix("[]")
 
 
 def _otherwise(path: str) -> str:
@@ -68,8 +67,8 @@ def _otherwise(path: str) -> str:
     return path.replace(field, ALPHA2_NAMES[field], 1) if field in ALPHA2_NAMES else ""
 
 
-def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
-    """Title, spec and status of v1alpha1; a default is what an operator writes into a TfJob that does not say it."""
+def alpha1(describe: Describe) -> tuple[str, list[Row], list[Row]]:
+    """Return title, spec and status of v1alpha1; the defaults are those that an operator writes into a TfJob."""
     spec = {"replicaSpecs": [{"template": {}}], "tensorboard": {"logDir": "/logs"}}
     written = completed(spec, words.RANDOM_ID, IMAGE)
     defaults = {f"spec.{name}": written[name] for name in ("RuntimeId", "tfImage")}
@@ -84,33 +83,37 @@ def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
         "spec.terminationPolicy.chief.replicaIndex": policy.chief.replica_index,
     }
     found = rows(
-        v1alpha1.schema().definitions, "TFJobSpec", "spec", lambda path: said(words.ALPHA1_FIELDS, path), defaults
+        v1alpha1.schema().definitions, "TFJobSpec", "spec", lambda path: describe(words.ALPHA1_FIELDS, path), defaults
     )
     title = ", ".join(f"`{version}` {kind}" for version, kind in v1alpha1.KINDS)
-    spec_rows = [with_place_in_v1(row, lambda path: said(words.ALPHA1_IN_V1, path)) for row in found]
+    spec_rows = [with_place_in_v1(row, lambda path: describe(words.ALPHA1_IN_V1, path)) for row in found]
     return title, spec_rows, list(_status(STATUS, "status"))
 
 
 def _status(properties: Mapping[str, Any], path: str) -> Iterator[Row]:
     for name, node in properties.items():
         kind = {"array": "list"}.get(node["type"], node["type"])
-        yield [f"`{path}.{name}`", kind, node["description"].rstrip(".")]
+        yield [f"`{path}.{name}`", kind, node["description"]]
         inner = node.get("items", {}).get("properties", {})
         yield from _status(inner, f"{path}.{name}[]")
 
 
-def batch_job(said: Said) -> tuple[str, list[Row], list[Row]]:
-    """Title and spec of a Job; what is refused, with what to do instead."""
+def batch_job(describe: Describe) -> tuple[str, list[Row], list[Row]]:
+    """Return title and spec of a Job; for an unsupported field, the row says what to do instead."""
     defaults = {"spec.backoffLimit": batch.BACKOFF_LIMIT, "spec.parallelism": 1}
 
     def words_of(path: str) -> str:
         name = path.rpartition(".")[2]
         if name in batch.REFUSED:
-            return ": ".join(filter(None, ("refused", batch.REFUSED[name])))
-        return said(words.BATCH_FIELDS, path)
+            return " ".join(filter(None, ("Not supported.", sentence(batch.REFUSED[name]))))
+        return describe(words.BATCH_FIELDS, path)
 
     job = {"JobSpec": batch.schema().definitions["JobSpec"]}
     return f"`{BATCH}` {batch.KIND}", list(rows(job, "JobSpec", "spec", words_of, defaults)), []
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def rows(
@@ -120,7 +123,7 @@ def rows(
     words_of: Callable[[str], str],
     defaults: Mapping[str, Any],
 ) -> Iterator[Row]:
-    """A row a field of a definition, those of its own nested definitions below; a pod's are Kubernetes'."""
+    """Yield a row for each field of a definition and of the definitions in it, except those of pods."""
     for field, kind in definitions[name].items():
         here = f"{path}.{field}"
         default = defaults.get(here)
@@ -134,7 +137,7 @@ def rows(
 
 
 def type_name(kind: str) -> str:
-    """A schema's word for a type as a reader of YAML would say it."""
+    """Return the name of a type for a reader of YAML."""
     kind = kind.rstrip("!")
     if kind.startswith("["):
         return f"list of {type_name(kind[1:-1])}"

@@ -1,81 +1,83 @@
-"""The sentences of docs/reference; tools/reference.py puts them beside what it finds in the code."""
+"""Descriptions for docs/reference; tools/reference.py adds them to the names, types and defaults of the code."""
 
 from __future__ import annotations
 
 from tfjob.api.schema.descriptions import FIELDS as FIELDS
 
 EXIT_CODES = {
-    "SUCCEEDED": "it worked; of `run` and `wait`: the job succeeded",
-    "FAILED": "the job failed, or ended otherwise than `wait --for` asked",
-    "BAD_INPUT": "the command line, the manifest, the configuration or this machine does not allow it; nothing started",
-    "NOT_FOUND": "there is no such job, replica or claim",
-    "TIMEOUT": "`wait --timeout` ran out",
-    "BUG": "a fault in tfjob itself; `TFJOB_DEBUG=1` shows where",
-    "INTERRUPTED": "Ctrl-C",
+    "SUCCEEDED": "success; for `run` and `wait`: the job succeeded",
+    "FAILED": "the job failed, or did not reach the state of `wait --for`; for `doctor --on k8s` and"
+    " `operator self-test`: a check failed",
+    "BAD_INPUT": "the command line, the manifest or the configuration is invalid, or this machine does not support it;"
+    " nothing was started",
+    "NOT_FOUND": "the job, replica or claim does not exist",
+    "TIMEOUT": "`--timeout` expired",
+    "BUG": "an internal error (a bug in tfjob); `TFJOB_DEBUG=1` prints the traceback",
+    "INTERRUPTED": "interrupted by Ctrl-C",
 }
 
 IMAGE_KEYS = {
-    "python": "the interpreter: a path, or a name that is found on PATH; not together with `virtualenv`",
+    "python": "the interpreter: a path, or a name to look up in PATH; cannot be combined with `virtualenv`",
     "virtualenv": "the virtualenv to run in",
     "workdir": "the working folder, unless the container has a `workingDir`",
-    "command": "what the image's ENTRYPOINT is; a container's `command` replaces it",
-    "args": "what the image's CMD is; a container's `args` replace it",
-    "env": "variables, below those of the manifest",
-    "folders": "paths of the image, and the folder here that each one is",
+    "command": "the ENTRYPOINT of the image; the `command` of a container overrides it",
+    "args": "the CMD of the image; the `args` of a container override it",
+    "env": "environment variables; the manifest overrides them",
+    "folders": "paths in the image, and the folder on this machine to use for each",
 }
 
 LOCAL_KEYS = {
-    "level": "`full`, `addresses`, `ports`, or `auto`: the best that works",
-    "limits": "how resource limits are held: by `cgroup`, by `poll` (watching and killing), `off`, or `auto`",
+    "level": "isolation level: `full`, `addresses`, `ports`, or `auto` for the best that works",
+    "limits": "how resource limits are enforced: `cgroup`, `poll` (measure and kill), `off`, or `auto`",
     "log_max_bytes": "size at which a log file is rotated",
-    "log_files": "how many files of an attempt are kept",
-    "gpu": "true: requests for GPUs are accepted, and replicas see all GPUs of the machine",
-    "warm": "whether replicas are forked from a process that has imported TensorFlow; unset: those that import it",
-    "warm_idle": "seconds for which that process waits for the next run; 0: it ends with the run",
+    "log_files": "number of log files to keep per attempt",
+    "gpu": "true: accept requests for GPUs, and let replicas see all GPUs of the machine",
+    "warm": "whether to fork replicas from a process with TensorFlow loaded; default: only those that import it",
+    "warm_idle": "seconds that this process waits for the next run; 0: it ends with the run",
 }
 
 ENVIRONMENT = {
     "TFJOB_HOME": "the state folder: records, logs, claims, secrets; default `$XDG_STATE_HOME/tfjob`, else"
     " `~/.local/state/tfjob` (macOS: `~/.tfjob`)",
-    "TFJOB_ON": "where commands look for jobs and run them when `--on` is not given: `local`, `k8s` or `k8s:CONTEXT`",
-    "KUBECONFIG": "the files that describe clusters, for `--on k8s`; default `~/.kube/config`",
-    "XDG_CONFIG_HOME": "where `tfjob/config.toml`, your own configuration, is; default `~/.config`",
-    "NO_COLOR": "anything: no colours, in any command; `--no-color` does the same for one",
-    "TFJOB_DEBUG": "`1`: a fault in tfjob itself shows its traceback",
+    "TFJOB_ON": "the default of `--on`: `local`, `k8s` or `k8s:CONTEXT`",
+    "KUBECONFIG": "the kubeconfig files for `--on k8s`; default `~/.kube/config`",
+    "XDG_CONFIG_HOME": "the folder of `tfjob/config.toml`, your user configuration; default `~/.config`",
+    "NO_COLOR": "any value: print without colors; `--no-color` does this for one command",
+    "TFJOB_DEBUG": "`1`: print the traceback of an internal error",
 }
 
 RANDOM_ID = "4 random letters and digits"
 
 ALPHA1_FIELDS = {
-    "spec.RuntimeId": "part of the names of everything that the job makes; `runtimeId` too",
-    "spec.replicaSpecs": "the replicas; `replica_specs` too",
-    "spec.replicaSpecs[].IsDefaultPS": "written by the operator: whether these are standard parameter servers",
-    "spec.replicaSpecs[].replicas": "how many; of a MASTER one",
-    "spec.replicaSpecs[].template": "a pod template with a container named `tensorflow`; PS without one are standard"
-    " parameter servers",
-    "spec.replicaSpecs[].tfPort": "the port of their Services, and of the addresses in TF_CONFIG",
-    "spec.replicaSpecs[].tfReplicaType": "`MASTER`, `WORKER` or `PS`",
-    "spec.tensorboard": "a TensorBoard beside the job, from its start until it is deleted",
-    "spec.tensorboard.logDir": "where it looks for event files; required",
-    "spec.tensorboard.serviceType": "type of its Service: `ClusterIP`, `LoadBalancer` or `NodePort`",
-    "spec.tensorboard.volumes": "its volumes",
-    "spec.tensorboard.volumeMounts": "where they are mounted",
-    "spec.terminationPolicy": "whose end is the job's end",
-    "spec.terminationPolicy.chief": "that replica",
-    "spec.terminationPolicy.chief.replicaName": "its type",
-    "spec.terminationPolicy.chief.replicaIndex": "its index",
-    "spec.tfImage": "the image of standard parameter servers",
-    "spec.schedulerName": "the scheduler of the pods",
+    "spec.RuntimeId": "Part of the names of all children of the job. May also be spelled `runtimeId`.",
+    "spec.replicaSpecs": "Replicas of the job, one entry for each type. May also be spelled `replica_specs`.",
+    "spec.replicaSpecs[].IsDefaultPS": "Whether these are default parameter servers. Written by the operator.",
+    "spec.replicaSpecs[].replicas": "Number of replicas of this type. A `MASTER` has one.",
+    "spec.replicaSpecs[].template": "Pod template with a container named `tensorflow`. A `PS` without a template is a"
+    " default parameter server.",
+    "spec.replicaSpecs[].tfPort": "Port of the replicas' Services, and of the addresses in `TF_CONFIG`.",
+    "spec.replicaSpecs[].tfReplicaType": "Type of the replicas: `MASTER`, `WORKER` or `PS`.",
+    "spec.tensorboard": "TensorBoard that runs alongside the job until the job is deleted.",
+    "spec.tensorboard.logDir": "Folder with the event files. Required.",
+    "spec.tensorboard.serviceType": "Type of TensorBoard's Service: `ClusterIP`, `LoadBalancer` or `NodePort`.",
+    "spec.tensorboard.volumes": "Volumes that TensorBoard can mount.",
+    "spec.tensorboard.volumeMounts": "Mounts of these volumes in TensorBoard's container.",
+    "spec.terminationPolicy": "Success rule: the job ends when one chosen replica ends.",
+    "spec.terminationPolicy.chief": "Replica that decides when the job ends.",
+    "spec.terminationPolicy.chief.replicaName": "Type of this replica.",
+    "spec.terminationPolicy.chief.replicaIndex": "Index of this replica.",
+    "spec.tfImage": "Image of default parameter servers.",
+    "spec.schedulerName": "Scheduler of the pods.",
 }
 
 ALPHA1_IN_V1 = {
     "spec.RuntimeId": "the annotation `tfjob/runtime-id`",
     "spec.replicaSpecs": "`spec.tfReplicaSpecs`, a map by type",
-    "spec.replicaSpecs[].IsDefaultPS": "a PS without `template`",
+    "spec.replicaSpecs[].IsDefaultPS": "a `PS` without `template`",
     "spec.replicaSpecs[].replicas": "`spec.tfReplicaSpecs.TYPE.replicas`",
-    "spec.replicaSpecs[].template": "`spec.tfReplicaSpecs.TYPE.template`, whose `restartPolicy` counts where the"
-    " replica has none",
-    "spec.replicaSpecs[].tfPort": "the port `tfjob-port` of the container; of a standard parameter server the"
+    "spec.replicaSpecs[].template": "`spec.tfReplicaSpecs.TYPE.template`; its `restartPolicy` applies if the replica"
+    " has none",
+    "spec.replicaSpecs[].tfPort": "the port `tfjob-port` of the container; for a default parameter server the"
     " annotation `tfjob/ps-port`",
     "spec.replicaSpecs[].tfReplicaType": "the key in `spec.tfReplicaSpecs`: `Master`, `Worker` or `PS`",
     "spec.tensorboard": "`spec.tensorBoard`",
@@ -85,24 +87,26 @@ ALPHA1_IN_V1 = {
     "spec.tensorboard.volumeMounts": "`spec.tensorBoard.volumeMounts`",
     "spec.terminationPolicy": "`spec.terminationPolicy`, always written",
     "spec.terminationPolicy.chief": "`spec.terminationPolicy.chief`",
-    "spec.terminationPolicy.chief.replicaName": "`spec.terminationPolicy.chief.replicaName`: `Master` and so on",
+    "spec.terminationPolicy.chief.replicaName": "`spec.terminationPolicy.chief.replicaName`, spelled `Master`,"
+    " `Worker` or `PS`",
     "spec.terminationPolicy.chief.replicaIndex": "`spec.terminationPolicy.chief.replicaIndex`",
     "spec.tfImage": "`spec.tfImage`",
-    "spec.schedulerName": "`schedulerName` of every template that has none",
+    "spec.schedulerName": "the `schedulerName` of every template that has none",
 }
 
-BETA_FIELDS = {"status.details": "what only v1 says of the status"}
+BETA_FIELDS = {"status.details": "Status fields that only v1 has."}
 
 BATCH_FIELDS = {
-    "spec.activeDeadlineSeconds": "fail the job when it runs longer than so many seconds",
-    "spec.backoffLimit": "how many failures are tried again",
-    "spec.completionMode": "`NonIndexed`, or `Indexed`: each pod finds its number in `JOB_COMPLETION_INDEX`",
-    "spec.completions": "how many pods must succeed; unset: as many as `parallelism`",
-    "spec.managedBy": "not read",
-    "spec.parallelism": "how many pods run at once",
-    "spec.podReplacementPolicy": "not read",
-    "spec.selector": "written by Kubernetes; not read",
-    "spec.suspend": "end all pods and make none until it is false again",
-    "spec.template": "a pod template, with restartPolicy `Never` or `OnFailure`",
-    "spec.ttlSecondsAfterFinished": "remove the job so many seconds after its end; a local record stays",
+    "spec.activeDeadlineSeconds": "Number of seconds that the job may run. A job that runs longer fails.",
+    "spec.backoffLimit": "Number of failures that are retried.",
+    "spec.completionMode": "`NonIndexed`, or `Indexed` to pass each pod its number in `JOB_COMPLETION_INDEX`.",
+    "spec.completions": "Number of pods that must succeed. Defaults to `parallelism`.",
+    "spec.managedBy": "Ignored.",
+    "spec.parallelism": "Number of pods that run at once.",
+    "spec.podReplacementPolicy": "Ignored.",
+    "spec.selector": "Written by Kubernetes. Ignored.",
+    "spec.suspend": "If true, all pods stop, and none start until it is false again.",
+    "spec.template": "Pod template with the restartPolicy `Never` or `OnFailure`.",
+    "spec.ttlSecondsAfterFinished": "Number of seconds after which a finished job is deleted. The record of a local run"
+    " is kept.",
 }

@@ -1,14 +1,14 @@
-"""Makes everything that a release consists of, all of one version, into one folder.
+"""Build all files of a release, all of one version, into one folder.
 
     uv run python tools/release.py --output dist/release --registry registry.example/team
 
-    tf-job-operator-chart-VERSION.tgz   the chart, whose default image is the one below; a copy is -latest.tgz
-    index.yaml                          makes the folder a repository of charts; versions that are there stay
+    tf-job-operator-chart-VERSION.tgz   the chart, with the image below as its default; -latest.tgz is a copy
+    index.yaml                          makes the folder a chart repository; it keeps the versions that it lists
     tfjob-VERSION-py3-none-any.whl      the command
     tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION, an OCI archive
     tf-job-tensorboard-image-VERSION.tar
     tf-job-sample-image-VERSION.tar     TensorFlow and the examples, which `helm test` trains with
-    SHA256SUMS                          of all these
+    SHA256SUMS                          checksums of all files
 
 The same sources, interpreter and packages give the same bytes.
 """
@@ -42,18 +42,22 @@ NAME = "tf-job-operator"
 IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD, "sample": image.SAMPLE}
 SUMS = "SHA256SUMS"
 EPOCH = "315532800"
-"""1980, the oldest time that the entries of a wheel can have."""
+"""1980, the earliest time that entries of a wheel can have."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the folder; 1 if the sources are not of one version."""
-    parser = argparse.ArgumentParser(description="Make a release of the sources in this folder.")
-    parser.add_argument("--output", type=Path, default=PROJECT / "dist" / "release", help="the folder to write into")
-    parser.add_argument("--registry", default="localhost", help="where the images will be pushed (%(default)s)")
+    """Write the folder; return 1 if the sources are not of one version."""
+    parser = argparse.ArgumentParser(description="Build a release from the sources in this folder.")
     parser.add_argument(
-        "--images", nargs="*", choices=list(IMAGES), default=list(IMAGES), help="which images to make; all, or these"
+        "--output", type=Path, default=PROJECT / "dist" / "release", help="folder to write into (default: %(default)s)"
     )
-    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="what `image.py --interpreter` made, to save time")
+    parser.add_argument(
+        "--registry", default="localhost", help="registry that the images will be pushed to (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--images", nargs="*", choices=list(IMAGES), default=list(IMAGES), help="images to build (default: all)"
+    )
+    parser.add_argument("--base", type=Path, metavar="ROOTFS", help="output of `image.py --interpreter`, to save time")
     options = parser.parse_args(arguments)
     if faults := problems():
         print("\n".join(faults), file=sys.stderr)
@@ -72,14 +76,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def problems() -> list[str]:
-    """Why the sources cannot be released: two versions, or a chart that is not of this code."""
+    """Return why the sources cannot be released: two versions, or a chart that is out of date."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
     found = [] if project == __version__ else [f"pyproject.toml is {project}, tfjob.__version__ is {__version__}"]
-    return found + [f"charts/{NAME}/{name} is not up to date; run tools/chart.py" for name in chart.stale()]
+    return found + [f"charts/{NAME}/{name} is out of date; run tools/chart.py" for name in chart.stale()]
 
 
 def write_chart(folder: Path, image_name: str) -> None:
-    """The chart, its copy, and the index."""
+    """Write the chart, its copy and the index."""
     archive = folder / f"{NAME}-chart-{__version__}.tgz"
     archive.write_bytes(packed_chart(image_name))
     shutil.copyfile(archive, folder / f"{NAME}-chart-latest.tgz")
@@ -93,7 +97,7 @@ def write_chart(folder: Path, image_name: str) -> None:
 
 
 def packed_chart(image_name: str) -> bytes:
-    """The chart as helm packs it, with its own release's image as the default."""
+    """Return the chart as helm packs it, with the image of this release as the default."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path in sorted(path for path in chart.CHART.rglob("*") if path.is_file()):
@@ -107,23 +111,22 @@ def packed_chart(image_name: str) -> bytes:
 
 
 def with_image(values: str, image_name: str) -> str:
-    """The chart's values with a default image."""
+    """Return the values of the chart with a default image."""
     text, count = re.subn(r'^image: ""$', f"image: {image_name}", values, flags=re.MULTILINE)
     assert count == 1, "values.yaml has no empty image"
     return text
 
 
 def write_wheel(folder: Path) -> None:
-    """The wheel."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder.absolute())]
     environ = {**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH)}
     done = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"the wheel is not built: {done.stderr.strip()}")
+        raise SystemExit(f"cannot build the wheel: {done.stderr.strip()}")
 
 
 def write_image(archive: Path, name: str, contents: image.Contents, base: Path | None) -> None:
-    """An image as an OCI archive."""
+    """Write an image as an OCI archive."""
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "rootfs"
         image.root_file_system(root, contents, base)
@@ -131,7 +134,7 @@ def write_image(archive: Path, name: str, contents: image.Contents, base: Path |
 
 
 def write_sums(folder: Path) -> None:
-    """What `sha256sum --check` reads."""
+    """Write the file for `sha256sum --check`."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (folder / SUMS).write_text("".join(lines))

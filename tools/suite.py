@@ -31,7 +31,7 @@ class Result:
     passed: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long each test took, by its id, with what it set up and tore down."""
+    """Seconds per test id, including setup and teardown."""
 
 
 def main(counts: Path, seconds: str, python: str, arguments: list[str]) -> int:
@@ -55,7 +55,7 @@ def main(counts: Path, seconds: str, python: str, arguments: list[str]) -> int:
 
 
 def run(pytest: list[str]) -> Result:
-    """Run pytest, whose output goes where ours goes."""
+    """Run pytest with the standard output of this process, and return its results."""
     with tempfile.TemporaryDirectory(prefix="tfjob-suite-") as folder:
         report = Path(folder, "report.xml")
         code = subprocess.run([*pytest, f"--junitxml={report}"], check=False).returncode
@@ -81,7 +81,7 @@ def print_files(seconds: Mapping[str, float]) -> None:
 
 
 def name_of(case: ElementTree.Element) -> str:
-    """Return the id that `tests/support/at_once.py` notes for a test; a file that cannot be collected has none."""
+    """Return the id that `tests/support/at_once.py` records for a test; a file that cannot be collected has none."""
     noted = case.find("properties/property[@name='id']")
     return str(noted.get("value") if noted is not None else case.get("name"))
 

@@ -1,11 +1,11 @@
 #!/usr/local/bin/python
-"""The program `tensorboard` of our image: TensorBoard without TensorFlow that also reads s3:// and gs:// folders.
+"""The program `tensorboard` of the image: TensorBoard without TensorFlow that also reads s3:// and gs:// folders.
 
-An object store is read with what its own tools take: `AWS_*` or `GOOGLE_*` variables, else the identity of the pod
-(web identity or pod identity of EKS, the metadata servers of EC2 and GCE). TensorFlow's `S3_ENDPOINT` is understood.
+The credentials of an object store come from `AWS_*` or `GOOGLE_*` variables, otherwise from the identity of the pod
+(web identity or pod identity of EKS, the metadata servers of EC2 and GCE). TensorFlow's `S3_ENDPOINT` works too.
 
-It is TensorBoard's `main` with all its plugins and two arguments that are meant for programs like this one, the web
-files and the server: its own read and compress every web file before they answer, which is a third of the start.
+The program is TensorBoard's `main` with all its plugins. It replaces the web files and the server, which TensorBoard
+takes as arguments: TensorBoard's own read and compress every web file before the first answer, a third of the start.
 """
 
 import io
@@ -16,15 +16,15 @@ import zipfile
 
 PROTOCOLS = ("s3", "gs")
 READERS = "/app-stores"
-"""The packages that read object stores, apart from the others: TensorBoard would load them for a folder too."""
+"""The folder of the packages that read object stores; next to the others, TensorBoard would load them for folders."""
 READ_ALL = ("--load_fast=false", "--reload_multifile=true")
-"""TensorBoard's own fast reader knows neither S3 nor a pod's identity; it is what follows several files of one run."""
+"""Turn off TensorBoard's fast reader, which supports neither S3 nor a pod's identity, and follow all files of a run."""
 INDEX = "index.html"
 DAY = 86400
 
 
 def main() -> None:
-    """Runs TensorBoard with the words of the command line."""
+    """Run TensorBoard with the arguments of the command line."""
     arguments = sys.argv[1:]
     if any(f"{protocol}://" in word for word in arguments for protocol in PROTOCOLS):
         use_object_stores()
@@ -43,14 +43,14 @@ def main() -> None:
 
 
 def web_files() -> io.BufferedReader:
-    """TensorBoard's web files, a zip archive."""
+    """Return TensorBoard's web files, a zip archive."""
     from tensorboard import assets
 
     return assets.get_default_assets_zip_provider()()
 
 
 def index() -> io.BytesIO:
-    """The one web file that TensorBoard itself has to serve: it writes into it."""
+    """Return an archive with the only web file that TensorBoard must serve, because it changes it."""
     only = io.BytesIO()
     with web_files() as file, zipfile.ZipFile(file) as all_files, zipfile.ZipFile(only, "w") as archive:
         archive.writestr(INDEX, all_files.read(INDEX))
@@ -59,14 +59,14 @@ def index() -> io.BytesIO:
 
 
 def serve(application, flags):
-    """TensorBoard's own server, in front of it what we do ourselves."""
+    """Return TensorBoard's server with our `Site` in front of it."""
     from tensorboard import program
 
     return program.create_port_scanning_werkzeug_server(Site(application, flags.path_prefix), flags)
 
 
 class Site:
-    """The web files, each read when a browser asks for it, and the pages of an application behind them."""
+    """A WSGI application that reads each web file when a browser requests it, and passes on all other requests."""
 
     def __init__(self, application, prefix: str) -> None:
         self._application = application
@@ -75,14 +75,13 @@ class Site:
             self._names = set(archive.namelist()) - {INDEX}
 
     def __call__(self, environ, start_response):
-        """Answers a request, as WSGI wants it."""
         name = environ.get("PATH_INFO", "").removeprefix(self._prefix).removeprefix("/")
         if name in self._names:
             return self._file(name, environ)(environ, start_response)
 
         def start_plainly(status, headers, *rest):
-            # The proxy of an API server looks into HTML to correct links, and of an encoding that it does not know,
-            # `identity` among them, it passes on nothing at all. The header means no more than its absence.
+            # The proxy of an API server corrects links in HTML. If it does not know the encoding, such as `identity`,
+            # it drops the whole page. Leaving the header out means the same.
             return start_response(status, [one for one in headers if one != ("Content-Encoding", "identity")], *rest)
 
         return self._application(environ, start_plainly)
@@ -96,12 +95,12 @@ class Site:
         with web_files() as file, zipfile.ZipFile(file) as archive:
             content = archive.read(name)
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        # What is asked for by the digest of its content never changes.
+        # A file that is requested by the digest of its content never changes.
         return http_util.Respond(request, content, kind, expires=DAY if "_file_hash" in request.args else 0)
 
 
 def use_object_stores() -> None:
-    """Lets TensorBoard read from object stores."""
+    """Let TensorBoard read from object stores."""
     endpoint = os.environ.get("S3_ENDPOINT", "")
     if endpoint and "://" not in endpoint:
         endpoint = f"{'http' if os.environ.get('S3_USE_HTTPS') == '0' else 'https'}://{endpoint}"

@@ -1,8 +1,8 @@
 """Distributed training in the style of TensorFlow 1 (between-graph replication): tfjob run tfjob.yaml
 
-Every worker builds the same graph and runs it on its own; replica_device_setter puts the variables on the ps, so all
-workers change the same ones. MonitoredTrainingSession initialises them, writes checkpoints and, when a process comes
-back after a failure, goes on from where the others are. New code is better off with ../mnist or ../mnist-ps.
+Every worker builds the same graph and runs it independently. replica_device_setter puts the variables on the ps, so all
+workers change the same ones. MonitoredTrainingSession initializes the variables and writes checkpoints. A process that
+comes back after a failure continues with the current variables. For new code, start from ../mnist or ../mnist-ps.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
 CONFIG = json.loads(os.environ.get("TF_CONFIG", "{}"))
 if CONFIG:
-    # A log collector finds the replica by this line, so it comes before anything that TensorFlow prints.
+    # Print this line before TensorFlow prints anything: log collectors find the replica by it.
     print("REPLICA_TYPE={type},REPLICA_INDEX={index}".format(**CONFIG["task"]), flush=True)
 
 import numpy as np  # noqa: E402
@@ -32,8 +32,8 @@ tf.disable_eager_execution()
 def main():
     parser = argparse.ArgumentParser(description="Train a linear digit reader.")
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the MNIST files")
-    parser.add_argument("--output", type=Path, help="folder for checkpoints that all processes share")
-    parser.add_argument("--log_dir", help="folder for curves that TensorBoard shows; s3:// and gs:// too")
+    parser.add_argument("--output", type=Path, help="folder for checkpoints, shared by all processes")
+    parser.add_argument("--log_dir", help="folder for TensorBoard curves; can be s3:// or gs://")
     parser.add_argument("--steps", type=int, default=2000, help="steps of all workers together")
     args = parser.parse_args()
 
@@ -41,7 +41,7 @@ def main():
     task, index = CONFIG["task"]["type"], CONFIG["task"]["index"]
     server = tf.distribute.Server(cluster, job_name=task, task_index=index)
     if task == "ps":
-        server.join()  # serves its variables until tfjob ends it
+        server.join()  # serves variables until tfjob ends it
     leader = next((name for name in ("master", "chief") if name in cluster.jobs), "worker")
     train(args, cluster, server.target, f"/job:{task}/task:{index}", is_chief=(task, index) == (leader, 0))
 
@@ -95,7 +95,7 @@ def train(args, cluster, target, device, is_chief):
     if is_chief and finished:
         finished.touch()
     sys.stdout.flush()
-    os._exit(0)  # the server in this process would not let it end
+    os._exit(0)  # the server in this process would keep it running
 
 
 def write_scalar(curves, step, name, value):
@@ -106,7 +106,7 @@ def write_scalar(curves, step, name, value):
 
 
 def wait_for_variables(target):
-    """Wait for the leader to initialise them: the session below would look again only after 30 seconds."""
+    """Wait until the leader has initialized them; the session below would check again only after 30 seconds."""
     uninitialised = tf.report_uninitialized_variables()
     with tf.Session(target) as session:
         while len(session.run(uninitialised)):
@@ -114,7 +114,7 @@ def wait_for_variables(target):
 
 
 def load(folder, part):
-    """Read images (n, 784) in 0..1 and labels (n,) of "train" or "t10k" from MNIST's own file format."""
+    """Read images (n, 784) in 0..1 and labels (n,) of "train" or "t10k" from MNIST's file format."""
     with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28 * 28)
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:

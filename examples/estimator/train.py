@@ -1,15 +1,15 @@
-"""Handwritten digits with an Estimator (train_and_evaluate), for programs that still have one: see README.md.
+"""Handwritten digits with an Estimator (train_and_evaluate), for older programs: see README.md.
 
-TensorFlow 2.15 is the last version with Estimators. RunConfig reads TF_CONFIG, which tfjob sets, and by it this process
-knows what to do:
+TensorFlow 2.15 is the last version with Estimators. tfjob sets TF_CONFIG, and RunConfig reads the role of this process
+from it:
 
-    master            trains, writes checkpoints and, between them, measures them
-    chief, evaluator  the same as two processes: one trains, the other follows the checkpoints
+    master            trains, writes checkpoints and evaluates them
+    chief, evaluator  the same in two processes: one trains, the other evaluates the checkpoints
     worker            trains
     ps                holds the variables
 
-What a run leaves under --output: checkpoints and curves (`eval/` has those of the measurements), and the trained model
-as a SavedModel under export/final.
+A run writes to --output: checkpoints, curves (those of the evaluation in `eval/`), and the trained model as a
+SavedModel in export/final.
 """
 
 import argparse
@@ -33,7 +33,7 @@ tf.get_logger().setLevel("ERROR")
 def main():
     parser = argparse.ArgumentParser(description="Train a digit reader with tf.estimator.train_and_evaluate.")
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the MNIST files")
-    parser.add_argument("--output", type=Path, required=True, help="folder that all processes share")
+    parser.add_argument("--output", type=Path, required=True, help="folder shared by all processes")
     parser.add_argument("--steps", type=int, default=600, help="steps of all processes together")
     args = parser.parse_args()
 
@@ -61,18 +61,18 @@ def main():
     if config.is_chief:
         print(f"test accuracy {reader.evaluate(lambda: batches(args.data, 't10k'))['accuracy']:.4f}", flush=True)
     sys.stdout.flush()
-    os._exit(0)  # the server in this process would not let it end
+    os._exit(0)  # the server in this process would keep it running
 
 
 def wait_for_model(folder):
-    """Wait for the evaluator, which measures the last checkpoint and exports the model: the job ends with the chief."""
+    """Wait until the evaluator has exported the model, because the job ends with the chief."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and not list(folder.glob("[0-9]*/saved_model.pb")):
         time.sleep(0.5)
 
 
 def batches(folder, part):
-    """Images in 0..1 and labels of "train" or "t10k" from MNIST's own file format."""
+    """Images in 0..1 and labels of "train" or "t10k" from MNIST's file format."""
     with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28 * 28)
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:

@@ -1,17 +1,17 @@
 """Learn to read handwritten digits with parameter servers (ParameterServerStrategy): tfjob run tfjob.yaml
 
-The variable TF_CONFIG, which tfjob sets, tells each process who it is and where the others are:
+tfjob sets the environment variable TF_CONFIG, which contains the role of the process and the addresses of all:
 
     ps          holds the variables of the model
-    worker      computes gradients, each on its own, and applies them to the variables on the ps
-    chief       hands out the steps, keeps the checkpoints, exports the model
-    evaluator   follows the checkpoints
+    worker      computes gradients independently and applies them to the variables on the ps
+    chief       hands out the steps, saves the checkpoints, exports the model
+    evaluator   tests each checkpoint
 
-A lost worker only makes the others do more. With a ps the variables are lost too: the chief starts again from the
-last checkpoint. What a run leaves, in folders that tfjob keeps when the job ends:
+If a worker is lost, the others take over its steps. If a ps is lost, its variables are lost too, and the chief restarts
+from the last checkpoint. A run writes to folders that tfjob keeps after the job:
 
     $TFJOB_CHECKPOINT_DIR     checkpoints, every --checkpoint-every steps; a restart resumes from the last one
-    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder a process
+    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder per process
     $TFJOB_OUTPUT_DIR/model   the trained model (SavedModel) in version 1
 """
 
@@ -28,12 +28,12 @@ from pathlib import Path
 
 
 def end_on_sigterm():
-    """End at once when asked to, also where this process is the first of its container and a SIGTERM has no effect."""
+    """End at once on SIGTERM, even as the first process of a container, where it has no effect by default."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
-# Both before TensorFlow is imported: it starts threads and reads its log level then.
+# Do both before the import of TensorFlow, which starts threads and reads the log level.
 end_on_sigterm()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--checkpoints", type=Path, default=folder("CHECKPOINT"), help="shared with the evaluator")
     parser.add_argument("--output", type=Path, default=folder("OUTPUT"), help="folder for model and curves")
     parser.add_argument("--steps", type=int, default=1200, help="steps of all workers together")
-    parser.add_argument("--batch", type=int, default=64, help="images a step")
+    parser.add_argument("--batch", type=int, default=64, help="images per step")
     parser.add_argument("--checkpoint-every", type=int, default=200, help="steps")
     args = parser.parse_args()
 
@@ -64,18 +64,18 @@ def main():
         try:
             coordinate(args)
         except tf.errors.UnavailableError as error:
-            # The variables are gone with a ps: start again from the last checkpoint.
+            # A lost ps takes its variables with it: restart from the last checkpoint.
             print(f"a parameter server is gone, so this process ends too: {error.message.splitlines()[0]}")
             leave(1)
 
 
 def folder(name):
-    """A folder that tfjob keeps for the job, or one in the present folder where there is no tfjob."""
+    """Return a folder that tfjob keeps for the job; without tfjob, one in the current folder."""
     return os.environ.get(f"TFJOB_{name}_DIR", f"digits/{name.lower()}")
 
 
 def serve():
-    """Do what the chief asks for, until tfjob ends this process: after the chief, or to move it."""
+    """Work for the chief until tfjob ends this process: after the chief, or to move it."""
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
         cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc"
@@ -90,18 +90,18 @@ def coordinate(args):
         shutil.rmtree(args.output / "logs", ignore_errors=True)
         shutil.rmtree(checkpoints)
 
-    # Waits until every worker and ps is there.
+    # This waits until every worker and ps is running.
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
         model = make_model()
         optimizer = tf.keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
-        # Our own counter: workers that step at the same time lose counts in Keras' optimizer.iterations.
+        # Count in a separate variable: concurrent workers lose counts in Keras' optimizer.iterations.
         step = tf.Variable(0, dtype=tf.int64)
 
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=step)
-    # The chief itself reads and writes the files, so that a ps needs no volume.
+    # The chief reads and writes the files, so a ps needs no volume.
     files = tf.train.CheckpointOptions(experimental_io_device="/job:chief/replica:0/task:0/device:CPU:0")
     manager = tf.train.CheckpointManager(checkpoint, checkpoints, max_to_keep=3)
     if manager.latest_checkpoint:
@@ -125,7 +125,7 @@ def coordinate(args):
     iterator = iter(coordinator.create_per_worker_dataset(lambda: batches(args)))
     writer = tf.summary.create_file_writer(str(args.output / "logs" / "chief-0"))
     while step.numpy() < args.steps:
-        # The next steps to do, in any order, by whichever worker is free; join waits for all of them.
+        # Free workers take the next steps in any order; join waits for all of them.
         count = min(args.checkpoint_every - step.numpy() % args.checkpoint_every, args.steps - step.numpy())
         results = [coordinator.schedule(train_step, args=(iterator,)) for _ in range(count)]
         coordinator.join()
@@ -143,7 +143,7 @@ def coordinate(args):
 
 
 def batches(args):
-    """Read the training images on the worker itself: arrays in here would travel to it inside the graph."""
+    """Read the training images on the worker; arrays from this process would be sent inside the graph."""
     images = tf.data.FixedLengthRecordDataset(
         str(args.data / "train-images-idx3-ubyte.gz"), 28 * 28, header_bytes=16, compression_type="GZIP"
     )
@@ -160,13 +160,13 @@ def batches(args):
 
 
 def evaluate(args):
-    """Measure each checkpoint as it appears, up to the last step's."""
+    """Evaluate each checkpoint as it appears, up to the last step."""
     model = make_model()
     step = tf.Variable(0, dtype=tf.int64)
     checkpoint = tf.train.Checkpoint(model=model, step=step)
     writer = None
     checkpoints = args.checkpoints
-    # What a complete training left is not ours: the chief is about to start a new one.
+    # Ignore the files of a complete training: the chief is about to start a new one.
     seen = tf.train.latest_checkpoint(checkpoints) if (checkpoints / "finished").exists() else None
     while int(step) < args.steps:
         latest = tf.train.latest_checkpoint(checkpoints)
@@ -183,7 +183,7 @@ def evaluate(args):
 
 
 def leave(code):
-    """End here and now: Python's own way out may wait for peers that are gone."""
+    """Exit immediately; Python's normal exit may wait for peers that are gone."""
     sys.stdout.flush()
     os._exit(code)
 
@@ -217,7 +217,7 @@ def test_accuracy(model, folder):
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard (TensorFlow 2.21 comes without)."""
+    """Do what tf.summary.scalar does, without the package tensorboard (TensorFlow 2.21 does not install it)."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():
@@ -226,7 +226,7 @@ def write_scalars(writer, step, **values):
 
 
 def export(model, folder):
-    """Write the next version of the SavedModel, under its name only when it is whole; return its path."""
+    """Write the next version of the SavedModel and return its path; the final name appears only when it is complete."""
     version = max((int(path.name) for path in folder.glob("[0-9]*")), default=0) + 1
     unfinished = folder / f"unfinished-{version}"
 

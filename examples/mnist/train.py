@@ -3,13 +3,13 @@
     python train.py --data data      # alone
     tfjob run tfjob.yaml             # chief, worker and evaluator
 
-The environment variable TF_CONFIG, which tfjob sets, tells each process who it is and where the others are.
-Chief and workers train one model together (MultiWorkerMirroredStrategy): each takes its share of every batch, and all
-apply the same sum of gradients. The evaluator follows the checkpoints. What they leave, in folders that tfjob keeps
-when the job ends:
+tfjob sets the environment variable TF_CONFIG, which contains the role of the process and the addresses of all. Chief
+and workers train one model together (MultiWorkerMirroredStrategy): each computes its share of every batch, and all
+apply the same sum of gradients. The evaluator tests each checkpoint. A run writes to folders that tfjob keeps after the
+job:
 
     $TFJOB_CHECKPOINT_DIR     checkpoints, every --checkpoint-every steps; a restart resumes from the last one
-    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder a process
+    $TFJOB_OUTPUT_DIR/logs    curves for TensorBoard, one folder per process
     $TFJOB_OUTPUT_DIR/model   the trained model (SavedModel) in version 1, written by the chief at the end
 """
 
@@ -26,15 +26,15 @@ from pathlib import Path
 
 
 def end_on_sigterm():
-    """End when asked to. TensorFlow's own handler of SIGTERM only takes a note and trains on.
+    """End on SIGTERM. TensorFlow's handler only records the signal and keeps training.
 
-    While TensorFlow still waits for its peers only SIGKILL ends it: hence the manifest's short grace period.
+    While TensorFlow waits for its peers, only SIGKILL ends it. The manifest therefore has a short grace period.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
-# Both before TensorFlow is imported: it starts threads and reads its log level then.
+# Do both before the import of TensorFlow, which starts threads and reads the log level.
 end_on_sigterm()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -47,10 +47,10 @@ tf.get_logger().setLevel("ERROR")
 def main():
     parser = argparse.ArgumentParser(description="Train a digit reader.")
     parser.add_argument("--data", type=Path, required=True, help="folder with the MNIST files")
-    parser.add_argument("--checkpoints", type=Path, default=folder("CHECKPOINT"), help="folder that all of them share")
+    parser.add_argument("--checkpoints", type=Path, default=folder("CHECKPOINT"), help="folder shared by all processes")
     parser.add_argument("--output", type=Path, default=folder("OUTPUT"), help="folder for model and curves")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--batch", type=int, default=128, help="images a step, over all processes")
+    parser.add_argument("--batch", type=int, default=128, help="images per step, over all processes")
     parser.add_argument("--checkpoint-every", type=int, default=100, help="steps")
     args = parser.parse_args()
 
@@ -64,13 +64,13 @@ def main():
         try:
             train(args, config.get("cluster", {}), task)
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            # Nobody can train on without the others: all have to start again, from the last checkpoint.
+            # No process can train without the others: all must restart from the last checkpoint.
             print(f"a peer is gone, so this process ends too ({type(error).__name__})")
             leave(1)
 
 
 def folder(name):
-    """A folder that tfjob keeps for the job, or one in the present folder where there is no tfjob."""
+    """Return a folder that tfjob keeps for the job; without tfjob, one in the current folder."""
     return os.environ.get(f"TFJOB_{name}_DIR", f"digits/{name.lower()}")
 
 
@@ -83,7 +83,7 @@ def train(args, cluster, task):
         shutil.rmtree(args.output / "logs", ignore_errors=True)
         shutil.rmtree(checkpoints)
 
-    # With peers this waits until all of them are there, so everybody sees what the chief did above.
+    # With peers, this waits until all of them are running, so all see what the chief did above.
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if cluster else tf.distribute.get_strategy()
     with strategy.scope():
         model = make_model()
@@ -96,7 +96,7 @@ def train(args, cluster, task):
     if latest:
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
-    # Every process must save, since saving may talk to the others; only the chief's files are kept.
+    # Every process must save, because saving may communicate with the others; only the chief's files are kept.
     own = checkpoints if is_chief else Path(folder("SCRATCH"), "checkpoints")
     manager = tf.train.CheckpointManager(checkpoint, own, max_to_keep=3)
 
@@ -105,7 +105,7 @@ def train(args, cluster, task):
     def batches(context):
         data = tf.data.Dataset.from_tensor_slices((images, labels))
         data = data.shard(context.num_input_pipelines, context.input_pipeline_id)
-        # Another order after a restart, so that a resumed run does not see the first batches again.
+        # Use another order after a restart, so that a resumed run does not repeat the first batches.
         data = data.shuffle(len(images), seed=int(step)).repeat()
         return data.batch(context.get_per_replica_batch_size(args.batch)).prefetch(2)
 
@@ -144,13 +144,13 @@ def train(args, cluster, task):
 
 
 def evaluate(args):
-    """Measure each checkpoint as it appears, up to the last step's."""
+    """Evaluate each checkpoint as it appears, up to the last step."""
     model = make_model()
     step = tf.Variable(0, dtype=tf.int64)
     checkpoint = tf.train.Checkpoint(model=model, step=step)
     writer = None
     checkpoints = args.checkpoints
-    # What a complete training left is not ours: the chief is about to start a new one.
+    # Ignore the files of a complete training: the chief is about to start a new one.
     seen = tf.train.latest_checkpoint(checkpoints) if (checkpoints / "finished").exists() else None
     while int(step) < args.steps:
         latest = tf.train.latest_checkpoint(checkpoints)
@@ -167,7 +167,7 @@ def evaluate(args):
 
 
 def leave(code):
-    """End here and now: Python's own way out waits up to half a minute for TensorFlow's watch over its peers."""
+    """Exit immediately; Python's normal exit waits up to half a minute while TensorFlow watches its peers."""
     sys.stdout.flush()
     os._exit(code)
 
@@ -189,7 +189,7 @@ def make_model():
 
 
 def load(folder, part):
-    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's own file format."""
+    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's file format."""
     with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:
@@ -207,7 +207,7 @@ def test_accuracy(model, folder):
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard (TensorFlow 2.21 comes without)."""
+    """Do what tf.summary.scalar does, without the package tensorboard (TensorFlow 2.21 does not install it)."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():
@@ -216,7 +216,7 @@ def write_scalars(writer, step, **values):
 
 
 def export(model, folder):
-    """Write the next version of the SavedModel, under its name only when it is whole; return its path."""
+    """Write the next version of the SavedModel and return its path; the final name appears only when it is complete."""
     version = max((int(path.name) for path in folder.glob("[0-9]*")), default=0) + 1
     unfinished = folder / f"unfinished-{version}"
 

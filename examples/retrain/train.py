@@ -1,9 +1,9 @@
 """Retrain the last layer of an image classifier: tfjob run tfjob.yaml, or python train.py --output /tmp/digits
 
-The layers below the last one are taken as they are. Here these are random filters, which costs nothing to download;
-what they make of an image does not change, so it is computed once. Only the last layer learns. What a run leaves:
+Only the last layer learns. The layers below it are random filters, so there is nothing to download. Their output for an
+image never changes and is computed once. A run writes:
 
-    training_summaries/   curves for TensorBoard: accuracy and cross entropy, of training and of validation
+    training_summaries/   TensorBoard curves: accuracy and cross entropy of training and validation
     labels.txt            the names of the classes
     model/                the trained model (SavedModel)
 """
@@ -21,12 +21,12 @@ from pathlib import Path
 
 
 def end_on_sigterm():
-    """End at once when asked to, also where this process is the first of its container and a SIGTERM has no effect."""
+    """End at once on SIGTERM, even as the first process of a container, where it has no effect by default."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
-# Both before TensorFlow is imported: it starts threads and reads its log level then.
+# Do both before the import of TensorFlow, which starts threads and reads the log level.
 end_on_sigterm()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -42,15 +42,15 @@ CURVES = ("train", "validation")
 
 log = tf.get_logger()
 log.setLevel("INFO")
-log.propagate = False  # absl adds a handler of its own above this one
+log.propagate = False  # absl adds another handler above this one
 
 
 def main():
     parser = argparse.ArgumentParser(description="Retrain the last layer of an image classifier.")
     parser.add_argument("--data", type=Path, default=DATA, help="folder with the MNIST files")
     parser.add_argument("--output", type=Path, default=FILES, help="folder for model and summaries")
-    parser.add_argument("--steps", type=int, default=500, help="how many batches to learn from")
-    parser.add_argument("--batch", type=int, default=100, help="images a step")
+    parser.add_argument("--steps", type=int, default=500, help="number of batches to train on")
+    parser.add_argument("--batch", type=int, default=100, help="images per step")
     parser.add_argument("--learning-rate", type=float, default=0.1)
     args = parser.parse_args()
 
@@ -62,15 +62,15 @@ def main():
 
 @contextmanager
 def folder_for_results(wanted):
-    """The folder to write to, without the curves of an earlier run.
+    """Return the folder to write to, without the curves of an earlier run.
 
-    An image has the default one; elsewhere it is there if something is mounted. Without it the job's own storage will
-    do, if it has any.
+    The default folder exists in an image, or if a volume is mounted there. If it does not exist, use the job's storage,
+    and without that a temporary folder.
     """
     if wanted == FILES and not wanted.is_dir() and "TFJOB_OUTPUT_DIR" in os.environ:
         wanted = Path(os.environ["TFJOB_OUTPUT_DIR"])
     elif wanted == FILES and not wanted.is_dir():
-        print(f"nothing is mounted at {wanted}: what this run writes goes with it", flush=True)
+        print(f"nothing is mounted at {wanted}: the files of this run are removed when it ends", flush=True)
         with tempfile.TemporaryDirectory(prefix="retrain-") as folder:
             yield Path(folder)
         return
@@ -113,7 +113,7 @@ def report(step, text):
 
 
 class Features(tf.Module):
-    """The layers that do not learn: images (n, 28, 28) of 0..255 in, what the last layer sees of them out."""
+    """Return the fixed layers: from images (n, 28, 28) of 0..255 to the input of the last layer."""
 
     def __init__(self):
         super().__init__()
@@ -127,12 +127,12 @@ class Features(tf.Module):
         return tf.reshape(tf.nn.avg_pool2d(found, 3, 3, "SAME"), (-1, 5 * 5 * FILTERS))
 
     def all_of(self, images):
-        """The features of many images, in portions: all at once would take half a gigabyte."""
+        """Return the features of many images, computed in parts: all at once would need half a gigabyte."""
         return np.concatenate([self(images[at : at + 1000]).numpy() for at in range(0, len(images), 1000)])
 
 
 class LastLayer(tf.Module):
-    """The layer that learns, by plain gradient descent."""
+    """The layer that learns, with plain gradient descent."""
 
     def __init__(self, inputs, classes, rate):
         super().__init__()
@@ -163,7 +163,7 @@ class LastLayer(tf.Module):
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard (TensorFlow 2.21 comes without)."""
+    """Do what tf.summary.scalar does, without the package tensorboard (TensorFlow 2.21 does not install it)."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():
@@ -172,7 +172,7 @@ def write_scalars(writer, step, **values):
 
 
 def export(extract, last, folder):
-    """Write a SavedModel that takes images and gives digits, in the place of an earlier one."""
+    """Write a SavedModel from images to digits, and replace an earlier one."""
     whole = tf.Module()
     whole.parts = [extract, last]
 
@@ -181,13 +181,13 @@ def export(extract, last, folder):
         return {"digits": tf.argmax(last(extract(images)), axis=1)}
 
     shutil.rmtree(folder, ignore_errors=True)
-    log.setLevel("WARNING")  # the file names are of no interest
+    log.setLevel("WARNING")  # the file names do not matter
     tf.saved_model.save(whole, folder, signatures={"serving_default": read_digits})
     log.setLevel("INFO")
 
 
 def load(folder, part):
-    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's own file format."""
+    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's file format."""
     with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:

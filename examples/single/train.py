@@ -34,7 +34,7 @@ def main():
 
 
 def load(folder, part):
-    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's own file format."""
+    """Read images (n, 28, 28) and labels (n,) of "train" or "t10k" from MNIST's file format."""
     with gzip.open(folder / f"{part}-images-idx3-ubyte.gz") as file:
         images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 28, 28)
     with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:

@@ -26,11 +26,11 @@ from tfjob.launch.target import connect, parse_target
 
 LONGEST_PAUSE = 60.0
 OVER = ("Succeeded", "Failed", "Suspended")
-"""The states that end a wait: nothing happens any more unless someone acts."""
+"""The states that end a wait."""
 
 
 class Options(TypedDict, total=False):
-    """What a manifest or a script can be run with; the options of `tfjob run`, with the same meaning."""
+    """The options of `tfjob run`."""
 
     name: str
     parameters: Mapping[str, object]
@@ -50,7 +50,7 @@ class Options(TypedDict, total=False):
 
 
 class LogOptions(TypedDict, total=False):
-    """Which lines of a log: the last ones, those since a time, and those to come."""
+    """Which lines to read: the last ones, those since a time, and future ones."""
 
     tail: int
     since: timedelta | datetime
@@ -59,7 +59,7 @@ class LogOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Status:
-    """How a job is doing; `failure` says why it failed, and `ready` counts replicas (`2/3`)."""
+    """The state of a job; `failure` says why it failed, and `ready` counts replicas (`2/3`)."""
 
     state: str
     reason: str
@@ -143,7 +143,7 @@ class Client:
 
 
 class Job:
-    """The members of `tfjob.Job`, those that ask for something as coroutines."""
+    """The members of `tfjob.Job`, as coroutines where they read or change state."""
 
     def __init__(self, client: Client, record: Record) -> None:
         self._client = client
@@ -213,10 +213,10 @@ class Job:
         self._record = await self._client.backend.resume(await self._refresh())
 
     async def scale(self, **replicas: int) -> None:
-        from tfjob.jobs.scale import scaled  # here, because loading validation is slow
+        from tfjob.jobs.scale import scaled  # late, because importing validation is slow
 
         record = await self._unfinished()
-        scaled(record.object, replicas)  # before anything is sent
+        scaled(record.object, replicas)  # reject invalid counts before anything is sent
         self._record = await self._client.backend.change(record, lambda job: scaled(job, replicas))
 
     async def delete(self) -> None:
@@ -225,7 +225,7 @@ class Job:
     async def _unfinished(self) -> Record:
         record = await self._refresh()
         if record.is_finished:
-            raise InvalidRequest(f"{self.id} has ended: it is {record.state}")
+            raise InvalidRequest(f"{self.id} has already ended: its state is {record.state}")
         return record
 
     async def _refresh(self) -> Record:

@@ -1,4 +1,4 @@
-"""Jobs from Python: submit, follow and change them, on this machine or on a cluster.
+"""The Python client: submit, follow and change jobs on this machine or on a cluster.
 
     client = tfjob.Client()
     job = client.submit("mnist.yaml")
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Client:
     """The jobs of one namespace of this machine (`local`) or of a cluster (`k8s`, `k8s:CONTEXT`).
 
-    It opens its connections now, and closes them with `close`, at the end of `with`, or when it is no longer used.
+    It opens its connections immediately, and closes them with `close`, at the end of `with`, or when it is collected.
     """
 
     def __init__(self, on: str = "local", namespace: str = "") -> None:
@@ -38,7 +38,7 @@ class Client:
         self._portal = Portal()
         self._portal.__enter__()
         self.close = weakref.finalize(self, self._portal.__exit__)
-        """Close the connections; a closed client answers no calls."""
+        """Close the connections. A closed client cannot be used."""
         try:
             self._client = self._portal.enter(client)
         except BaseException:
@@ -59,7 +59,7 @@ class Client:
         timeout: float | None = None,
         **options: Unpack[Options],
     ) -> Job:
-        """Submit a job and wait for its end; Ctrl-C or a timeout stops it. Raises JobFailed, TimeoutError."""
+        """Submit a job and wait for its end. Ctrl-C or a timeout stops the job. Raises JobFailed, TimeoutError."""
         return Job(self, self._call(self._client.run(file, on_line=on_line, timeout=timeout, **options)))
 
     def submit(self, file: str | Path, **options: Unpack[Options]) -> Job:
@@ -71,7 +71,7 @@ class Client:
         return [Job(self, job) for job in self._call(self._client.submit_all(file, **options))]
 
     def check(self, file: str | Path, **options: Unpack[Options]) -> list[Problem]:
-        """Return what is wrong with a manifest, or odd about it; nothing is created."""
+        """Return the problems and warnings of a manifest; nothing is created."""
         return self._call(self._client.check(file, **options))
 
     def jobs(self) -> list[Job]:
@@ -79,7 +79,7 @@ class Client:
         return [Job(self, job) for job in self._call(self._client.jobs())]
 
     def job(self, name: str) -> Job:
-        """Return the job of that name, unique prefix, id (`mnist.2`) or `@latest`. Raises NotFound."""
+        """Return the job with this name, unique prefix, id (`mnist.2`) or `@latest`. Raises NotFound."""
         return Job(self, self._call(self._client.job(name)))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -90,7 +90,7 @@ class Client:
 
 
 class Job:
-    """One job; its methods ask for the state at the time of the call."""
+    """One job; properties and methods read its state at the time of the call."""
 
     def __init__(self, client: Client, job: aio.Job) -> None:
         self._client = client
@@ -110,7 +110,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """The name of this very run, which stays when the job's name is used again: `mnist.2`."""
+        """The unique name of this run, such as `mnist.2`, which later runs of the job do not reuse."""
         return self._job.id
 
     @property
@@ -130,8 +130,9 @@ class Job:
         return self._call(self._job.events())
 
     def logs(self, replica: str | None = None, **wanted: Unpack[LogOptions]) -> Iterator[Line]:
-        """Yield lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time.
-        `tail` is how many lines, `since` a time or a duration, and `follow` keeps going until the job ends.
+        """Yield the lines of all replicas, of one (`worker-0`) or of one container (`worker-0/sidecar`), by time.
+
+        `tail` is the number of lines, `since` a time or a duration; with `follow`, keep yielding until the job ends.
         """
         return self._client._portal.iterate(self._job.logs(replica, **wanted))
 

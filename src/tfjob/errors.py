@@ -1,4 +1,4 @@
-"""The errors that a user can do something about; any other exception is a fault of tfjob itself."""
+"""The errors that a user can act on; any other exception is a bug in tfjob."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 class UserError(Exception):
-    """Something that cannot be done: `message` says what and where, `hint` what to do about it.
+    """An error for the user: `message` says what is wrong and where, `hint` what to do about it.
 
-    `advice` is the hint for errors of a kind that have none, `warnings` is what else was found, and `is_transient` says
-    that the same request may succeed later.
+    `advice` is the default hint of a class of errors, `warnings` are further findings, and with `is_transient` the same
+    request may succeed later.
     """
 
     advice = ""
@@ -26,4 +26,8 @@ class UserError(Exception):
 
 
 class InvalidRequest(UserError):
-    """What was asked for contradicts itself or does not exist."""
+    """The request contradicts itself, or names something that does not exist."""
+
+
+class NotFound(UserError):
+    """No job, replica, container or claim has this name."""

@@ -1,4 +1,4 @@
-"""Every kind of owner, for the operator and for the driver of a run."""
+"""All kinds of owners, for the operator and for the driver of a run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import MachineTFJobKind, TFJobKind, TfJobKind
 
 MACHINE_SETTINGS = Settings(storage_for_all=True, local_tensorboard=True)
-"""How jobs are planned on this machine: each has storage, whether its manifest names the volume or not."""
+"""The settings on this machine: each job has storage, whether its manifest names the volume or not."""
 
 
 def cluster_kinds(settings: Settings) -> list[TFJobKind]:
-    """Return the kinds that an operator reconciles."""
+
     return [TFJobKind(settings), TfJobKind(settings)]
 
 
 def machine_kinds(durations: Durations = USUAL) -> list[Kind[Any]]:
-    """Return the kinds that the driver of a run on this machine reconciles; a cluster has its own Deployments."""
-    from tfjob.local.run.deployments import DeploymentKind  # not for the operator
+    """Return the kinds that the driver of a run reconciles; on a cluster, Kubernetes runs the Deployments."""
+    from tfjob.local.run.deployments import DeploymentKind  # the operator does not need it
 
     return [MachineTFJobKind(replace(MACHINE_SETTINGS, durations=durations)), DeploymentKind()]

@@ -17,26 +17,26 @@ def image_fault(image: str) -> tuple[str, str]:
     """Return what is wrong with an image name, and what to do; two empty strings if nothing is."""
     if placeholder := _PLACEHOLDER.search(image):
         name = placeholder[1]
-        advice = f"pass -p {name}=..., or write the image's name" if name else "write the image's name"
-        return f"{image!r} still holds the placeholder {placeholder[0]}", advice
+        advice = f"pass -p {name}=..., or write the name of the image" if name else "write the name of the image"
+        return f"{image!r} still contains the placeholder {placeholder[0]}", advice
     match = _REFERENCE.fullmatch(image)
     if match and len(match[1]) <= 255:
         return "", ""
     if match:
-        return f"the image's name is {len(match[1])} characters long, 255 are possible", ""
-    return f"{image!r} is no image name", _advice(image)
+        return f"the name of the image is {len(match[1])} characters long, but the maximum is 255", ""
+    return f"{image!r} is not a valid image name", _advice(image)
 
 
 def _advice(image: str) -> str:
     if image != image.strip() or " " in image:
         return "remove the spaces"
     if "://" in image:
-        return f"leave out {image.split('://')[0]}://"
+        return f"remove {image.split('://')[0]}://"
     if image.endswith(":"):
-        return "write a tag after ':', or leave ':' out"
+        return "add a tag after ':', or remove the ':'"
     if _REFERENCE.fullmatch(image.lower()):
-        return f"write the repository in lower case: {_lowered(image)}"
-    return "write it as registry/path:tag, in lower case up to the tag"
+        return f"write the repository in lowercase: {_lowered(image)}"
+    return "use the form registry/path:tag, in lowercase up to the tag"
 
 
 def _lowered(image: str) -> str:

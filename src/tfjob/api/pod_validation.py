@@ -17,7 +17,7 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_NAME_RULE = "lower-case letters, digits and '-', at most 63 characters"
+_NAME_RULE = "use lowercase letters, digits and '-', at most 63 characters"
 CONFIG_MAP, SECRET, CLAIM = "ConfigMap", "Secret", "PersistentVolumeClaim"
 _SOURCES = {
     **dict.fromkeys(("configMap", "configMapKeyRef", "configMapRef"), CONFIG_MAP),
@@ -54,9 +54,9 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
             hint = did_you_mean(name, known) or "add it to volumes"
             yield problem_at((*where, "name"), f"there is no volume {name}", hint)
         if target is not None and not target.startswith("/"):
-            yield problem_at((*where, "mountPath"), f"must start with '/', is {target!r}")
+            yield problem_at((*where, "mountPath"), f"must be an absolute path, not {target!r}")
         if ".." in str(mount.get("subPath", "")).split("/"):
-            yield problem_at((*where, "subPath"), "must not hold '..'")
+            yield problem_at((*where, "subPath"), "must not contain '..'")
         yield from _twice(target, targets, (*where, "mountPath"), "a mount at")
 
 
@@ -67,7 +67,8 @@ def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
         where, value = left.pop()
         if isinstance(value, str):
             if "\0" in value:
-                yield problem_at(where, "holds the character NUL", "no path, variable or word of a command can have it")
+                hint = "paths, environment variables and arguments cannot contain it"
+                yield problem_at(where, "contains a NUL character", hint)
         elif isinstance(value, Mapping):
             left += [((*where, key), inner) for key, inner in value.items()]
         elif isinstance(value, list):
@@ -81,27 +82,25 @@ def image_problem(image: str | None, path: Path) -> Iterator[Problem]:
 
 def one_of_problem(value: Any, known: tuple[str, ...], path: Path) -> Iterator[Problem]:
     if value is not None and value not in known:
-        words = [word for word in known if word]
-        left_out = ", or left out" if "" in known else ""
-        message = f"must be {one_of(words)}{left_out}, is {value!r}"
-        yield problem_at(path, message, did_you_mean(str(value), words))
+        message = f"must be {one_of(word or 'empty' for word in known)}, not {value!r}"
+        yield problem_at(path, message, did_you_mean(str(value), filter(None, known)))
 
 
 def at_least(values: Mapping[str, Any], name: str, least: int, path: Path) -> Iterator[Problem]:
     if values.get(name) is not None and values[name] < least:
-        yield problem_at((*path, name), f"must be {least} or more, is {values[name]}")
+        yield problem_at((*path, name), f"must be {least} or more, not {values[name]}")
 
 
 def _container_problems(container: Mapping[str, Any], path: Path) -> Iterator[Problem]:
     name, image = container.get("name"), container.get("image")
     if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
-        yield problem_at((*path, "name"), f"{name!r} is no container name: {_NAME_RULE}")
+        yield problem_at((*path, "name"), f"{name!r} is not a valid container name", _NAME_RULE)
     if not image:
         yield problem_at((*path, "image"), "is missing", "every container needs an image")
     yield from image_problem(image, (*path, "image"))
     yield from one_of_problem(container.get("imagePullPolicy"), PULL_POLICIES, (*path, "imagePullPolicy"))
     if container.get("workingDir") and not container["workingDir"].startswith("/"):
-        yield problem_at((*path, "workingDir"), f"must start with '/', is {container['workingDir']!r}")
+        yield problem_at((*path, "workingDir"), f"must be an absolute path, not {container['workingDir']!r}")
     yield from _env_problems(container.get("env", []), (*path, "env"))
     yield from _port_problems(container.get("ports", []), (*path, "ports"))
     yield from _resource_problems(container.get("resources", {}), (*path, "resources"))
@@ -111,13 +110,13 @@ def _env_problems(env: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Prob
     for index, variable in enumerate(env):
         name = variable.get("name")
         if name is not None and (not name or "=" in name):
-            yield problem_at((*path, index, "name"), f"{name!r} is no name of a variable")
+            yield problem_at((*path, index, "name"), f"{name!r} is not a valid name of an environment variable")
         if "value" in variable and "valueFrom" in variable and variable["value"]:
-            yield problem_at((*path, index, "valueFrom"), "stands beside value", "keep one of them")
+            yield problem_at((*path, index, "valueFrom"), "cannot be used together with value", "remove one of them")
         sources = variable.get("valueFrom")
         if sources is not None and len(sources) != 1:
             known = "configMapKeyRef, secretKeyRef, fieldRef or resourceFieldRef"
-            yield problem_at((*path, index, "valueFrom"), f"must hold exactly one of {known}")
+            yield problem_at((*path, index, "valueFrom"), f"must contain exactly one of {known}")
 
 
 def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
@@ -127,11 +126,11 @@ def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[P
         for field in ("containerPort", "hostPort"):
             number = port.get(field)
             if number is not None and not 1 <= number <= 65535:
-                yield problem_at((*where, field), f"must be between 1 and 65535, is {number}")
+                yield problem_at((*where, field), f"must be between 1 and 65535, not {number}")
         name = port.get("name")
         if name is not None and not (_PORT_NAME.fullmatch(name) and len(name) <= 15 and "--" not in name):
-            rule = "lower-case letters, digits and '-', a letter among them, at most 15 characters"
-            yield problem_at((*where, "name"), f"{name!r} is no port name: {rule}")
+            hint = "use lowercase letters, digits and '-', with at least one letter, at most 15 characters"
+            yield problem_at((*where, "name"), f"{name!r} is not a valid port name", hint)
         yield from one_of_problem(port.get("protocol"), PROTOCOLS, (*where, "protocol"))
         yield from _twice(name, names, (*where, "name"), "a port")
 
@@ -147,14 +146,14 @@ def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Pro
                 yield problem_at(where, str(error))
                 continue
             if amounts[group, name] < 0:
-                yield problem_at(where, f"must be 0 or more, is {quantity}")
+                yield problem_at(where, f"must be 0 or more, not {quantity}")
             if name == "memory" and 0 < amounts[group, name] < 1:
-                yield problem_at(where, f"is {quantity}, less than one byte", "the suffix m means thousandths")
+                yield problem_at(where, f"is {quantity}, which is less than one byte", "the suffix m means thousandths")
     for (group, name), amount in amounts.items():
         limit = amounts.get(("limits", name))
         if group == "requests" and limit is not None and amount > limit:
             limits = resources["limits"][name]
-            message = f"{resources['requests'][name]} is more than the limit of {limits}"
+            message = f"the request of {resources['requests'][name]} exceeds the limit of {limits}"
             yield problem_at((*path, "requests", name), message, "raise the limit or lower the request")
 
 
@@ -164,16 +163,17 @@ def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterat
         where = (*path, index)
         name = volume.get("name")
         if name is not None and not (_LABEL.fullmatch(name) and len(name) <= 63):
-            yield problem_at((*where, "name"), f"{name!r} is no volume name: {_NAME_RULE}")
+            yield problem_at((*where, "name"), f"{name!r} is not a valid volume name", _NAME_RULE)
         sources = [key for key in volume if key != "name"]
         if len(sources) > 1:
-            yield problem_at(where, f"a volume has one source, this one has {', '.join(sources)}", "keep one")
+            message = f"a volume can have only one source, but this one has {', '.join(sources)}"
+            yield problem_at(where, message, "remove all but one")
         yield from _twice(name, names, (*where, "name"), "a volume")
 
 
 def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[Problem]:
     if name in seen:
-        yield problem_at(path, f"there is {what} {name} already", f"the first is {seen[name]}")
+        yield problem_at(path, f"there is already {what} {name}", f"the first one is {seen[name]}")
     elif name:
         seen[name] = path_text(path[-3:-1])
 

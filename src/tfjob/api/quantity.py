@@ -17,7 +17,9 @@ def parse(value: str | float) -> Fraction:
     """Return the exact amount. Raises ValueError with what is wrong."""
     match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip())
     if not match:
-        raise ValueError(f"{value!r} is no quantity, write it like 500m, 1.5, 2Gi or 100M{_likely(str(value))}")
+        raise ValueError(
+            f"{value!r} is not a valid quantity; examples are 500m, 1.5, 2Gi and 100M{_likely(str(value))}"
+        )
     digits, binary, decimal, exponent = match.groups()
     amount = Fraction(digits)
     if binary:

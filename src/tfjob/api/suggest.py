@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -20,6 +20,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the hint for a misspelt word; empty if no known word is close."""
     name = nearest(word, known)
     return f"did you mean {name}?" if name else ""
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return the hint for an unknown word: the nearest known word, or all of them."""
+    return did_you_mean(word, known) or f"use {one_of(known)}"
 
 
 def one_of(words: Iterable[str]) -> str:

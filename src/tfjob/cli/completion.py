@@ -1,6 +1,6 @@
-"""`tfjob completion`, and what a TAB offers for the arguments of a command line: jobs, their replicas, files.
+"""`tfjob completion`, and the completion of arguments: jobs, replicas and files.
 
-Nothing here may fail, change anything, or start anything: a name that cannot be found is not offered.
+Completion must not fail, change state or start processes. If names cannot be looked up, none are offered.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 PATIENCE_SECONDS = 2.0
-LATEST = "@latest"  # as in jobs.find, which is slow to load
+LATEST = "@latest"  # the same as in jobs.find, which is slow to import
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands, options and job names.
+    """Print a script that completes commands, options and job names in a shell.
 
-    What it prints never changes: it asks this tool at each TAB. bash needs version 4.4 or later.
+    The script calls tfjob at each TAB, so it does not need an update after an upgrade. bash must be 4.4 or later.
     """
     from click.shell_completion import get_completion_class
 
-    root = context.find_root()
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(root.command, {}, "tfjob", "_TFJOB_COMPLETE").source())
+    click.echo(found(context.find_root().command, {}, "tfjob", "_TFJOB_COMPLETE").source())
 
 
 class Known(click.types.StringParamType):
-    """A name that is known in the place that the rest of the command line says; `find` returns those."""
+    """An argument whose completions `find` looks up, on the target that the command line names."""
 
     def __init__(self, name: str, find: Callable[[click.Context], Iterable[str]]) -> None:
         self.name = name
@@ -59,7 +58,7 @@ class Known(click.types.StringParamType):
 
 
 class FileName(click.types.StringParamType):
-    """A file, which the shell itself completes."""
+    """A file name, completed by the shell."""
 
     name = "file"
 
@@ -83,7 +82,7 @@ def _replicas(ctx: click.Context) -> list[str]:
 
 
 def _place(ctx: click.Context) -> tuple[On, str]:
-    sys.stdin = None  # a program that gets credentials must not ask
+    sys.stdin = None  # an exec credential plugin must not prompt
     return ctx.params.get("on") or On(), ctx.params.get("namespace") or ""
 
 

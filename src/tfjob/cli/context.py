@@ -1,11 +1,12 @@
-"""What commands share: where jobs run, the namespace, the output format, the state folder, `-q`, `-v`, time spans."""
+"""Options that commands share: `--on`, `-n`, `-o`, `-q`, `-v` and durations; and how commands open a backend."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,22 +25,16 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 QUIET = "tfjob.quiet"
+NO_OUTPUT = ("init", "stop", "suspend", "resume", "scale", "delete", "prune", "volume delete")
 TALKATIVE = {
-    "init": "Print nothing but errors.",
-    "run": "Print only how it ended; with --detach only its name.",
-    "submit": "Print only the names of the jobs.",
-    "check": "Print only what is wrong.",
-    "ps": "Print only names.",
-    "wait": "Print nothing: the exit code tells.",
-    "stop": "Print nothing but errors.",
-    "suspend": "Print nothing but errors.",
-    "resume": "Print nothing but errors.",
-    "scale": "Print nothing but errors.",
-    "delete": "Print nothing but errors.",
-    "prune": "Print nothing but errors.",
-    "volume delete": "Print nothing but errors.",
+    **dict.fromkeys(NO_OUTPUT, "Print nothing but errors."),
+    "run": "Print only the result; with --detach only the job name.",
+    "submit": "Print only the job names.",
+    "check": "Print only problems.",
+    "ps": "Print only the job names.",
+    "wait": "Print nothing; use the exit code.",
 }
-"""The commands that say more than a script wants to hear, and what `-q` leaves of it."""
+"""The commands that have `-q`, and its help."""
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LONGEST = timedelta(days=36500).total_seconds()
 
@@ -52,12 +47,12 @@ def on_option(command: Command) -> Command:
         show_default=True,
         metavar="WHERE",
         callback=place,
-        help="local: this machine; k8s or k8s:CONTEXT: a Kubernetes cluster.",
+        help="Target: local (this machine), k8s or k8s:CONTEXT (a cluster).",
     )(command)
 
 
 def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On | None:
-    """The callback of an option that says where; None stays None."""
+    """Parse the value of an `--on` option; a click callback."""
     if value is None:
         return None
     try:
@@ -67,7 +62,6 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
 
 
 def namespace_option(text: str, default: str = "") -> Callable[[Command], Command]:
-    """Adds `-n`; `text` is its help."""
     return click.option(
         "-n",
         "--namespace",
@@ -80,17 +74,15 @@ def namespace_option(text: str, default: str = "") -> Callable[[Command], Comman
 
 
 def place_options(command: Command) -> Command:
-    """Adds the options that say where a job is."""
-    return on_option(namespace_option("Namespace; without it `default`, or the context's on a cluster.")(command))
+    return on_option(namespace_option("Namespace; default: `default` or, on a cluster, that of the context.")(command))
 
 
 def job_options(command: Command) -> Command:
-    """Adds the options of most commands about jobs: where they are, and the output format."""
     return place_options(output_option(command))
 
 
 def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse what cannot be a namespace; it becomes the name of a folder."""
+    """Reject an invalid namespace, because it becomes the name of a folder; a click callback."""
     if value and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
         raise click.BadParameter(f"invalid namespace {value!r}: use lowercase letters, digits and '-'", ctx, param)
     return value
@@ -101,29 +93,38 @@ def output_option(command: Command) -> Command:
 
 
 def output_choice(*kinds: str) -> Callable[[Command], Command]:
-    """Adds `-o` with other choices than most commands have, the default first."""
+    """Add `-o` with the given choices; the first one is the default."""
     return click.option(
         "-o", "--output", type=click.Choice(kinds), default=kinds[0], show_default=True, help="Output format."
     )
 
 
 def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
-    """The jobs of one namespace, here or there; `write` says whether the command will change something."""
+    """Open the jobs of one namespace; `write` says whether the command changes anything."""
     if on.cluster:
         print_outages()
     return target.open_backend(on, namespace, write=write)
 
 
 def find_job(there: SyncBackend[Any], name: str) -> Record:
-    """The job that a name means, driven if it should be: a command continues what a killed driver left."""
+    """Find a job by name. If its driver was killed, start a new one."""
     (record,) = there.ensure_driven([there.find(name)])
     return record
 
 
 def open_cluster_backend(on: On, namespace: str) -> AbstractContextManager[SyncKubeBackend]:
-    """Open the jobs of one namespace of a cluster, and print outages."""
     print_outages()
     return target.open_cluster(on, namespace)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """End the block without an error on Ctrl-C, SIGTERM or SIGHUP."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell sets SIGINT to be ignored in background jobs
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 def print_outages() -> None:
@@ -137,29 +138,26 @@ def is_quiet() -> bool:
 
 
 def equipped(command: click.Command, path: str) -> click.Command:
-    """The command with what every one takes; `path` is how it is called, without `tfjob`."""
+    """Add the options and examples that every command has; `path` is the command line without `tfjob`."""
     if isinstance(command, click.Group):
         for name, one in command.commands.items():
             equipped(one, f"{path} {name}")
         return command
     if any(parameter.name == "no_color" for parameter in command.params):
-        return command  # it was asked for before
+        return command  # already equipped
     command.epilog = epilog(path)
     if path in TALKATIVE:
-        command.params.append(_flag(("-q", "--quiet"), _be_quiet, TALKATIVE[path]))
-    command.params.append(_flag(("-v", "--verbose"), _be_verbose, "Also print what was found and asked, on stderr."))
-    command.params.append(_flag(("--no-color",), _be_plain, "No colours; the same as NO_COLOR=1."))
+        command.params.append(
+            _flag(("-q", "--quiet"), lambda ctx, _, value: ctx.meta.update({QUIET: value}), TALKATIVE[path])
+        )
+    command.params.append(_flag(("-v", "--verbose"), _be_verbose, "Print the debug log on stderr."))
+    command.params.append(_flag(("--no-color",), _be_plain, "Print without colors (same as NO_COLOR=1)."))
     return command
 
 
 def _flag(names: tuple[str, ...], callback: Any, text: str) -> click.Option:
-    # Eager, so that an error in another option is shown in this way already.
+    # Eager, so that errors in other options already follow this flag.
     return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=callback, help=text)
-
-
-def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.meta[QUIET] = True
 
 
 def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -172,7 +170,7 @@ def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None
 def _be_plain(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if not value:
         return
-    os.environ["NO_COLOR"] = "1"  # other libraries look there too
+    os.environ["NO_COLOR"] = "1"  # other libraries read it too
     place: click.Context | None = ctx
     while place is not None:
         place.color = False
@@ -180,11 +178,11 @@ def _be_plain(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
-    """The callback of an option that takes a number and a unit, or seconds without one."""
+    """Parse a duration: a number with a unit, or seconds without one; a click callback."""
     if value is None:
         return None
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)([smhdw]?)", value, re.ASCII)
     if match is None:
-        example = "write a number and one of s, m, h, d, w, such as 90s or 30d"
-        raise click.BadParameter(f"{value!r} is no time span: {example}", ctx, param)
+        example = "use a number and a unit (s, m, h, d or w), such as 90s or 30d"
+        raise click.BadParameter(f"invalid duration {value!r}: {example}", ctx, param)
     return timedelta(seconds=min(float(match[1]) * UNITS[match[2]], LONGEST))

@@ -4,96 +4,99 @@ from __future__ import annotations
 
 EXAMPLES = {
     "init": (
-        ("tfjob init", "tfjob.yaml and train.py, here"),
-        ("tfjob init single digits", "another template, in the folder digits"),
+        ("tfjob init", "write tfjob.yaml and train.py to this folder"),
+        ("tfjob init single digits", "write the template `single` to the folder digits"),
     ),
     "run": (
-        ("tfjob run tfjob.yaml", "a manifest, as processes of this machine"),
-        ("tfjob run train.py --workers 2 -- --epochs 3", "a script, by two workers"),
-        ("tfjob run train.py --chief --workers 2 --ps 1 --dry-run -o yaml", "print its manifest"),
-        ("tfjob run tfjob.yaml --on k8s", "the same on a cluster"),
+        ("tfjob run tfjob.yaml", "run a manifest on this machine"),
+        ("tfjob run train.py --workers 2 -- --epochs 3", "run a script with two workers"),
+        ("tfjob run train.py --chief --workers 2 --ps 1 --dry-run -o yaml", "print the manifest of a script"),
+        ("tfjob run tfjob.yaml --on k8s", "run a manifest on a cluster"),
     ),
     "submit": (
-        ("tfjob submit tfjob.yaml", "in the background"),
-        ("tfjob submit tfjob.yaml --name second -p steps=500", "another name, ${steps} filled in"),
+        ("tfjob submit tfjob.yaml", "run in the background"),
+        ("tfjob submit tfjob.yaml --name second -p steps=500", "rename the job and set ${steps}"),
     ),
     "check": (
-        ("tfjob check tfjob.yaml", "what is wrong with it"),
-        ("tfjob check tfjob.yaml --on local", "also what this machine refuses"),
+        ("tfjob check tfjob.yaml", "check the manifest itself"),
+        ("tfjob check tfjob.yaml --on local", "also check that this machine can run it"),
     ),
     "convert": (
-        ("tfjob convert old.yaml", "in kubeflow.org/v1"),
-        ("tfjob convert tfjob.yaml --to v1beta2 -o json", "in another version"),
+        ("tfjob convert old.yaml", "to kubeflow.org/v1"),
+        ("tfjob convert tfjob.yaml --to v1beta2 -o json", "to another version, as JSON"),
     ),
     "ps": (
-        ("tfjob ps", "jobs"),
-        ("tfjob ps -a -o wide", "also earlier runs, with more columns"),
-        ("tfjob ps -w", "and how they change"),
+        ("tfjob ps", "list jobs"),
+        ("tfjob ps -a -o wide", "include earlier runs, with more columns"),
+        ("tfjob ps -w", "keep the list up to date"),
     ),
     "status": (
-        ("tfjob status mnist", "by name, or a unique beginning of it"),
-        ("tfjob status @latest -o json", "the newest job, for scripts"),
+        ("tfjob status mnist", "by name or unique prefix"),
+        ("tfjob status @latest -o json", "the newest job, as JSON"),
     ),
     "logs": (
-        ("tfjob logs mnist -f", "all replicas, until the job ends"),
-        ("tfjob logs mnist worker-0 --tail 20", "the end of one"),
-        ("tfjob logs mnist -p", "the attempt before the last"),
+        ("tfjob logs mnist -f", "follow all replicas until the job ends"),
+        ("tfjob logs mnist worker-0 --tail 20", "the last 20 lines of one replica"),
+        ("tfjob logs mnist -p", "the previous attempt"),
     ),
-    "events": (("tfjob events mnist", "what happened, in order"),),
+    "events": (("tfjob events mnist", "list events, the oldest first"),),
     "tensorboard": (
-        ("tfjob tensorboard mnist", "until Ctrl-C"),
-        ("tfjob tensorboard mnist --on k8s --port 7000", "of a job on a cluster"),
+        ("tfjob tensorboard mnist", "serve until Ctrl-C"),
+        ("tfjob tensorboard mnist --on k8s --port 7000", "for a job on a cluster"),
     ),
     "port-forward": (
-        ("tfjob port-forward mnist 8080:6006", "the replica that represents the job"),
-        ("tfjob port-forward mnist/ps-0 2222", "another replica, the same port here"),
-        ("tfjob port-forward service/web :80 --on k8s", "any free port, to a Service of a cluster"),
+        ("tfjob port-forward mnist 8080:6006", "the chief, master or first worker"),
+        ("tfjob port-forward mnist/ps-0 2222", "another replica, same local port"),
+        ("tfjob port-forward service/web :80 --on k8s", "a Service on a cluster, any free local port"),
     ),
     "wait": (
-        ("tfjob wait mnist --timeout 1h", "until it has ended"),
+        ("tfjob wait mnist --timeout 1h", "until it has ended, at most one hour"),
         ("tfjob wait mnist --for running", "until it runs"),
     ),
-    "stop": (("tfjob stop mnist", "tfjob resume mnist continues it"),),
-    "suspend": (("tfjob suspend mnist", "tfjob resume mnist continues it"),),
-    "resume": (("tfjob resume mnist", "in the background"),),
-    "scale": (("tfjob scale mnist worker=4", "four workers from now on"),),
+    "stop": (("tfjob stop mnist", "continue later with tfjob resume mnist"),),
+    "suspend": (("tfjob suspend mnist", "continue later with tfjob resume mnist"),),
+    "resume": (("tfjob resume mnist", "continue in the background"),),
+    "scale": (("tfjob scale mnist worker=4", "use four workers from now on"),),
     "delete": (
-        ("tfjob delete mnist", "asks if it still runs"),
-        ("tfjob delete mnist.1 mnist.2 -y", "earlier runs, without a question"),
+        ("tfjob delete mnist", "ask first if the job is still running"),
+        ("tfjob delete mnist.1 mnist.2 -y", "delete earlier runs without asking"),
     ),
     "prune": (
-        ("tfjob prune --dry-run", "what would go"),
-        ("tfjob prune --older 7d", "what ended a week ago or earlier"),
+        ("tfjob prune --dry-run", "list what would be deleted"),
+        ("tfjob prune --older 7d", "delete runs that ended over a week ago"),
     ),
     "exec": (
-        ("tfjob exec mnist worker-0 -- nvidia-smi", "a command"),
-        ("tfjob exec mnist worker-0 -- sh", "a shell"),
+        ("tfjob exec mnist worker-0 -- nvidia-smi", "run a command"),
+        ("tfjob exec mnist worker-0 -- sh", "open a shell"),
     ),
-    "explain restarts": (("tfjob explain restarts", "the table that decides"),),
+    "explain restarts": (("tfjob explain restarts", "print the restart rules"),),
     "doctor": (
-        ("tfjob doctor", "this machine"),
-        ("tfjob doctor --on k8s", "a cluster, and your rights there"),
+        ("tfjob doctor", "check this machine"),
+        ("tfjob doctor --on k8s", "check a cluster and your permissions"),
     ),
-    "version": (("tfjob version --on k8s", "also the operator's"),),
+    "version": (("tfjob version --on k8s", "include the cluster and its operator"),),
     "completion": (
         ("tfjob completion bash", "print the script for bash"),
-        ('eval "$(tfjob completion bash)"', "in ~/.bashrc; zsh in ~/.zshrc alike"),
-        ("tfjob completion fish >~/.config/fish/completions/tfjob.fish", "fish, once"),
+        ('eval "$(tfjob completion bash)"', "add this line to ~/.bashrc (zsh: ~/.zshrc)"),
+        ("tfjob completion fish >~/.config/fish/completions/tfjob.fish", "install it for fish"),
     ),
-    "volume ls": (("tfjob volume ls", "claims, and where they lie"),),
-    "volume delete": (("tfjob volume delete mnist-output", "asks first"),),
-    "debug-dump": (("tfjob debug-dump mnist", "mnist-debug.tar.gz, here"),),
-    "operator install": (("tfjob operator install --image REGISTRY/tf-job-operator:TAG", "CRD, rights, a Deployment"),),
-    "operator uninstall": (("tfjob operator uninstall", "jobs stay"),),
-    "operator manifests": (("tfjob operator manifests --image REGISTRY/tf-job-operator:TAG", "for kubectl apply"),),
-    "operator run": (("tfjob operator run", "from a shell, with a kubeconfig"),),
-    "operator self-test": (("tfjob operator self-test --image python:3.11-slim", "a job to its end"),),
+    "volume ls": (("tfjob volume ls", "list claims and their folders"),),
+    "volume delete": (("tfjob volume delete mnist-output", "delete the claim after asking"),),
+    "debug-dump": (("tfjob debug-dump mnist", "write mnist-debug.tar.gz to this folder"),),
+    "operator install": (
+        ("tfjob operator install --image REGISTRY/tf-job-operator:TAG", "install CRD, RBAC and Deployment"),
+    ),
+    "operator uninstall": (("tfjob operator uninstall", "remove the operator, keep jobs"),),
+    "operator manifests": (
+        ("tfjob operator manifests --image REGISTRY/tf-job-operator:TAG", "print for kubectl apply"),
+    ),
+    "operator run": (("tfjob operator run", "run in a shell, with a kubeconfig"),),
+    "operator self-test": (("tfjob operator self-test --image python:3.11-slim", "run a test job"),),
 }
-"""By how a command is called: lines to type, and what they do."""
+"""Command lines to type and what they do, by command."""
 
 
 def epilog(path: str) -> str | None:
-    """The examples of a command as the end of its help; None for a group."""
     if path not in EXAMPLES:
         return None
     width = max(len(line) for line, _ in EXAMPLES[path])

@@ -1,7 +1,7 @@
 """How a command ends: exit codes, and errors as one clear message instead of a traceback.
 
-A base install lacks the modules of the extras. Every command may import them where it needs them: a missing module is
-reported with the line that installs its extra. A command that needs a whole extra says so with `needs`:
+A base install lacks the modules of the extras. Commands import them where they need them; if one is missing, the error
+contains the command that installs its extra. A command that needs a whole extra uses `needs`:
 
     with exit_codes.needs("operator"):
         from tfjob.operator.process.manager import run
@@ -18,18 +18,18 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from tfjob.errors import UserError
+from tfjob.errors import NotFound, UserError
 
 SUCCEEDED, FAILED, BAD_INPUT, NOT_FOUND, TIMEOUT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 BUG = 70
-"""A fault of tfjob itself; no other code may be mistaken for it."""
+"""An internal error of tfjob; no other exit code may be confused with it."""
 EXTRAS = {
     "tensorflow": ("tensorflow",),
     "tensorboard": ("tensorboard",),
     "kube": ("aiohttp",),
     "operator": ("cryptography", "prometheus_client", "uvloop"),
 }
-"""The modules that each extra of the package brings, by the names they are imported under."""
+"""The modules that each extra of the package installs, by import name."""
 
 
 class Stop(UserError):
@@ -42,19 +42,19 @@ class Stop(UserError):
 
 
 def guarded(command: Callable[..., Any]) -> NoReturn:
-    """Runs the command line and turns every failure into its message and exit code."""
+    """Run the command line and turn every failure into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A name that the terminal cannot show is no reason to show nothing.
+            # Escape characters that the terminal cannot show.
             stream.reconfigure(errors="backslashreplace")
     code = _code_of(command)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        discard_stdout()
+        discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            _complain(Stop(BAD_INPUT, f"the output cannot be written: {error.strerror}"))
+            _complain(Stop(BAD_INPUT, f"cannot write the output: {error.strerror}"))
             code = code or BAD_INPUT
     sys.exit(code)
 
@@ -70,8 +70,8 @@ def _code_of(command: Callable[..., Any]) -> int:
         error.show()
         return BAD_INPUT
     except (BrokenPipeError, SystemExit):
-        # The reader of our output went away, as `| head` does (click ends with 1 then, which would mean a failed job).
-        discard_stdout()
+        # The reader of our output is gone, as with `| head`. click would exit with 1, which means a failed job.
+        discard(sys.stdout)
         return SUCCEEDED
     except Exception as error:
         stop = explained(error)
@@ -83,10 +83,8 @@ def _code_of(command: Callable[..., Any]) -> int:
 
 
 def explained(error: Exception) -> Stop | None:
-    """Return what an error means for the user; None for a fault of tfjob itself."""
+    """Return what an error means for the user; None for an internal error."""
     import sqlite3
-
-    from tfjob.jobs.backend import NotFound
 
     match error:
         case Stop():
@@ -97,7 +95,8 @@ def explained(error: Exception) -> Stop | None:
         case ModuleNotFoundError():
             return missing_extra(error)
         case sqlite3.Error():
-            return Stop(BAD_INPUT, f"the state folder: {error}", "TFJOB_HOME can name another one.")
+            hint = "To use another state folder, set TFJOB_HOME."
+            return Stop(BAD_INPUT, f"cannot use the database in the state folder: {error}", hint)
         case IsADirectoryError():
             return Stop(BAD_INPUT, f"{error.filename} is a folder", "Name a manifest in it.")
         case OSError() if error.filename:
@@ -107,26 +106,22 @@ def explained(error: Exception) -> Stop | None:
     return None
 
 
-def discard_stdout() -> None:
-    """Sends what is still buffered, and everything later, to nowhere."""
+def discard_output() -> None:
+    """Discard stdout, and also stderr if it has the same reader, which would block us there too."""
+    if one_file(sys.stdout, sys.stderr):
+        discard(sys.stderr)
     discard(sys.stdout)
 
 
-def discard_output() -> None:
-    """The same, and of stderr too if both have one reader, who would keep us waiting there."""
-    if one_file(sys.stdout, sys.stderr):
-        discard(sys.stderr)
-    discard_stdout()
-
-
 def discard(stream: TextIO) -> None:
+    """Discard what is still buffered and everything printed later."""
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, stream.fileno())
     os.close(descriptor)
 
 
 def one_file(one: TextIO | None, other: TextIO | None) -> bool:
-    """Whether two streams lead to the same pipe, terminal or file; not if one of them is no file, or closed."""
+    """Return whether two streams lead to the same pipe, terminal or file; False if one is closed or not a file."""
     try:
         return one is not None and other is not None and os.path.sameopenfile(one.fileno(), other.fileno())
     except (OSError, ValueError):
@@ -134,21 +129,16 @@ def one_file(one: TextIO | None, other: TextIO | None) -> bool:
 
 
 def _admit(error: Exception) -> int:
-    """Says that the fault is ours; the traceback is for those who ask for it."""
+    """Report an internal error; raise it if TFJOB_DEBUG requests the traceback."""
     if os.environ.get("TFJOB_DEBUG"):
         raise error
-    _complain(
-        Stop(
-            BUG,
-            f"a fault in tfjob itself: {type(error).__name__}: {error}",
-            "Run it again with TFJOB_DEBUG=1 to see where, and report it please.",
-        )
-    )
+    hint = "This is a bug in tfjob. Run the command again with TFJOB_DEBUG=1 and report the traceback."
+    _complain(Stop(BUG, f"internal error: {type(error).__name__}: {error}", hint))
     return BUG
 
 
 def colour() -> bool | None:
-    """False where the user wants none (NO_COLOR is set to anything); None leaves it to the terminal."""
+    """Return False if NO_COLOR is set; None leaves the choice to click."""
     return False if os.environ.get("NO_COLOR") else None
 
 
@@ -158,17 +148,17 @@ def print_warnings(warnings: Iterable[object]) -> None:
 
 
 @contextmanager
-def name_in_use(verb: str, options: Callable[[str], str]) -> Iterator[None]:
-    """Add how to free the name to NameInUse; `options` are those that a command needs for a namespace."""
+def name_in_use(options: Callable[[str], str]) -> Iterator[None]:
+    """Add a hint to NameInUse; `options` returns the options of a command line for a namespace."""
     from tfjob.jobs.find import NameInUse
 
     try:
         yield
     except NameInUse as error:
         command = f"tfjob delete {error.name}{options(error.namespace)}"
-        hint = f"Choose another name with --name, or {verb} it: {command}"
+        hint = f"Choose another name with --name, or delete the job: {command}"
         if error.can_change:
-            hint = f"To update it: tfjob submit FILE; to end it: {command}"
+            hint = f"To update it: tfjob submit FILE; to delete it: {command}"
         raise Stop(BAD_INPUT, error.message, hint) from None
 
 
@@ -182,7 +172,7 @@ def _complain(stop: Stop) -> None:
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Ends the command with the install line of `extra` if a module of any extra is not there."""
+    """Stop with the install command of `extra` if a module of any extra is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -193,10 +183,10 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def missing_extra(error: ModuleNotFoundError, extra: str = "") -> Stop | None:
-    """What to say of a missing module; None if no extra brings it, so that the fault is ours."""
+    """Return the error for a missing module; None if it belongs to no extra, which is a bug."""
     module = (error.name or "").partition(".")[0]
     found = next((name for name, modules in EXTRAS.items() if module in modules), None)
     if found is None:
         return None
     line = f"{sys.executable} -m pip install 'tfjob[{extra or found}]'"
-    return Stop(BAD_INPUT, f"this needs {module}, which is not installed", f"Install it: {line}")
+    return Stop(BAD_INPUT, f"the Python package {module} is not installed", f"To install it: {line}")

@@ -15,49 +15,48 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Where a command is, and what the overview says of it."""
+    """The module of a command, and its line in `tfjob --help`."""
 
     module: str
     help: str
 
 
 COMMANDS = {
-    "init": Entry("commands.init", "Write a manifest and a training script that run as they are."),
-    "run": Entry("commands.run", "Run a manifest or a script and show its logs; the exit code is the job's."),
-    "submit": Entry("commands.run", "Run a manifest or a script in the background (= run --detach)."),
-    "check": Entry("commands.check", "Say what is wrong with a manifest, and where."),
-    "convert": Entry("commands.convert", "Print a manifest in another API version."),
+    "init": Entry("commands.init", "Create a manifest and a training script to start from."),
+    "run": Entry("commands.run", "Run a manifest or a script and show its logs."),
+    "submit": Entry("commands.run", "Run a manifest or a script in the background."),
+    "check": Entry("commands.check", "Check manifests and report every problem."),
+    "convert": Entry("commands.convert", "Convert a manifest to another API version."),
     "ps": Entry("commands.ps", "List jobs."),
-    "status": Entry("commands.status", "Show one job: verdict, replicas, attempts, paths."),
-    "logs": Entry("commands.logs", "Show the logs of one replica or of all."),
-    "events": Entry("commands.events", "Show what happened to a job, in order."),
-    "port-forward": Entry("commands.port_forward", "Forward ports to a job, a Deployment, a Service or a pod."),
-    "tensorboard": Entry("commands.tensorboard", "Show the curves of jobs in a browser."),
+    "status": Entry("commands.status", "Show one job: its state, replicas and files."),
+    "logs": Entry("commands.logs", "Show the logs of one replica or of all replicas."),
+    "events": Entry("commands.events", "List the events of a job."),
+    "port-forward": Entry("commands.port_forward", "Forward local ports to a job, Deployment, Service or pod."),
+    "tensorboard": Entry("commands.tensorboard", "Open TensorBoard for one or more jobs."),
     "wait": Entry("commands.wait", "Wait until a job reaches a state."),
-    "stop": Entry("commands.stop", "Stop a job in order; `resume` continues it."),
-    "suspend": Entry("commands.stop", "Suspend a job; `resume` continues it."),
-    "resume": Entry("commands.stop", "Continue a job that was stopped, suspended or cut off."),
+    "stop": Entry("commands.stop", "Stop a job gracefully; `tfjob resume` continues it."),
+    "suspend": Entry("commands.stop", "Suspend a job; `tfjob resume` continues it."),
+    "resume": Entry("commands.stop", "Resume a stopped, suspended or interrupted job."),
     "scale": Entry("commands.stop", "Change the number of replicas."),
-    "delete": Entry("commands.delete", "Remove a job, its record and its logs."),
-    "prune": Entry("commands.delete", "Remove the records of old jobs."),
-    "exec": Entry("commands.exec", "Run a command inside a replica."),
-    "explain": Entry("commands.explain", "Explain how tfjob decides."),
-    "doctor": Entry("commands.doctor", "Show what this machine or a cluster can do, and how to improve it."),
-    "version": Entry("commands.version", "Show the release of this tool, and those on a cluster."),
-    "volume": Entry("commands.volume", "List or delete the claims kept on this machine."),
-    "completion": Entry("completion", "Print what makes a shell complete commands, options and job names."),
-    "debug-dump": Entry("commands.debug_dump", "Collect a bundle for a bug report, without secrets."),
-    "operator": Entry("commands.operator", "Install, remove or run the operator on Kubernetes."),
+    "delete": Entry("commands.delete", "Delete jobs with their records and logs."),
+    "prune": Entry("commands.delete", "Delete the records of jobs that ended long ago."),
+    "exec": Entry("commands.exec", "Run a command in a replica."),
+    "explain": Entry("commands.explain", "Explain the rules that tfjob follows."),
+    "doctor": Entry("commands.doctor", "Check what this machine or a cluster supports."),
+    "version": Entry("commands.version", "Show the versions of tfjob and of a cluster."),
+    "volume": Entry("commands.volume", "List or delete the claims on this machine."),
+    "completion": Entry("completion", "Print a shell completion script."),
+    "debug-dump": Entry("commands.debug_dump", "Collect files for a bug report, without secrets."),
+    "operator": Entry("commands.operator", "Install, remove or run the Kubernetes operator."),
 }
 
 
 def attribute(name: str) -> str:
-    """What a command is called in its module."""
     return {"exec": "exec_"}.get(name, name.replace("-", "_"))
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called and not before."""
+    """A group that imports a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -77,7 +76,6 @@ class LazyGroup(click.Group):
         return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names of commands, from the table alone; options as click knows them."""
         from click.shell_completion import CompletionItem
 
         own = click.Command.shell_complete(self, ctx, incomplete)
@@ -87,7 +85,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Adds the nearest name to the error for an unknown command."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -98,7 +95,6 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The overview, from the table alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
@@ -106,12 +102,12 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="tfjob %(version)s")
 def cli() -> None:
-    """Distributed TensorFlow jobs from one TFJob manifest.
+    """Run distributed TensorFlow jobs from TFJob manifests, on this machine and on Kubernetes.
 
     \b
-    tfjob init                  a manifest and a script to begin with
-    tfjob run tfjob.yaml        run it here, as processes
-    tfjob run train.py          the same for a script alone
+    tfjob init                  create a manifest and a script
+    tfjob run tfjob.yaml        run the job on this machine
+    tfjob run train.py          run a script without a manifest
     tfjob ps                    list jobs
     tfjob logs @latest -f       follow the logs
     """

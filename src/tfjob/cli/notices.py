@@ -1,4 +1,4 @@
-"""What goes wrong below a command while it goes on: a line for a person, each thing once."""
+"""Log records of a running command as lines for its user, each text once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 
 class Troubles(logging.Handler):
-    """Tells each trouble of the machinery once."""
+    """A log handler that reports each warning once."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -33,31 +33,31 @@ class Troubles(logging.Handler):
 
     def words(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
-        return f"{error}; trying again" if error else record.getMessage()
+        return f"{error}; retrying" if error else record.getMessage()
 
 
 class Outages(Troubles):
     """Reports a cluster outage once, without the retry delay."""
 
     def words(self, record: logging.LogRecord) -> str:
-        """The cause: three watches that break together have one."""
+        """Return the cause, which several broken watches share."""
         error = record.exc_info[1] if record.exc_info else None
         causes = [arg for arg in record.args or () if isinstance(arg, str) and arg.startswith(" (")]
-        return f"{causes[0].strip(' ()') if causes else error or record.getMessage()}; trying again"
+        return f"{causes[0].strip(' ()') if causes else error or record.getMessage()}; retrying"
 
 
 def show_troubles(troubles: Troubles, file: Path | None = None) -> None:
-    """Send the log of this process to `troubles` from now on, and as a whole to a file if there is one."""
+    """Send warnings of this process to `troubles`, and its whole log to `file` if given."""
     logger = logging.getLogger("tfjob")
     logger.handlers[:] = [troubles, *(one for one in logger.handlers if isinstance(one, _Everything))]
     logger.propagate = False
     if file is not None:
-        logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks
+        logging.raiseExceptions = False  # a full disk must not print tracebacks
         logger.addHandler(logging.FileHandler(file, delay=True))
 
 
 class _Everything(StreamHandler):
-    """What nobody needs to know, for those who ask; what goes wrong is told elsewhere."""
+    """The debug log on stderr; `Troubles` reports warnings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,13 +65,12 @@ class _Everything(StreamHandler):
         self.addFilter(lambda record: record.levelno < logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Where stderr is now: a live view stands in for it."""
-        self.stream = sys.stderr
+        self.stream = sys.stderr  # a live view replaces it
         super().emit(record)
 
 
 def show_everything() -> None:
-    """Sends the whole log of this process to stderr too, from now on, and a fault of ours with its traceback."""
+    """Print the debug log of this process on stderr, and internal errors with their tracebacks."""
     os.environ.setdefault("TFJOB_DEBUG", "1")
     logger = logging.getLogger("tfjob")
     logger.setLevel(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""The printing of objects: `-o json` and `-o yaml`, and streams of them. `jobs/output` says what is in them."""
+"""Print objects as JSON or YAML, alone, in lists and in streams; `jobs/output` has their shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_document(whole: dict[str, Any], output: str) -> None:
 
 
 def print_line(whole: dict[str, Any], output: str) -> None:
-    """Print one object of a stream: as a line of JSON, or as a document of YAML."""
+    """Print one object of a stream: a line of JSON, or a YAML document."""
     if output == "yaml":
         click.echo(f"---\n{yaml_text(whole)}", nl=False)
     else:

@@ -1,4 +1,4 @@
-"""What the loop needs of a cluster; a laptop and Kubernetes both offer it."""
+"""What the loop needs from a cluster. A laptop and Kubernetes both implement it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AlreadyExists(Exception):
 
 
 class Rejected(Exception):
-    """The cluster refuses an object as it is: a reason in CamelCase and a sentence."""
+    """The cluster rejects an object: a reason in CamelCase and a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -32,10 +32,7 @@ class Rejected(Exception):
 
 
 class Cluster(Protocol):
-    """Reads and writes the objects of one cluster. Every write is fenced: a stale reader cannot do harm.
-
-    A key says which owner is meant; the owner is passed along as it was read.
-    """
+    """Reads and writes the objects of one cluster. Every write is fenced: a stale reader cannot do harm."""
 
     def changes(self) -> AsyncIterator[Key]:
         """Yield the keys of owners that changed, or whose children did; first every owner that exists."""
@@ -44,10 +41,7 @@ class Cluster(Protocol):
         """Return the owner with its defaults, or None if there is none. Raises Invalid."""
 
     async def complete(self, key: Key, owner: OwnerObject) -> bool:
-        """Write defaults into the stored spec, for kinds that keep them there; return whether any were missing.
-
-        Raises Conflict if the owner changed since it was read.
-        """
+        """Write defaults into the stored spec, for kinds that keep them there; return whether any were missing."""
 
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         """Return the children of one type."""
@@ -68,10 +62,10 @@ class Cluster(Protocol):
         """Write the status of the owner that was read. Raises Conflict if it changed since."""
 
     async def lost_nodes(self) -> frozenset[str]:
-        """Return the machines that do not answer."""
+        """Return the names of the nodes that do not answer."""
 
     def kept_as(self, child: str, key: Key) -> str:
         """Return the kind of object under which users find a child of that kind; usually the same."""
 
     def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
-        """Publish an event about the owner; never fails and never waits."""
+        """Publish an event about the owner; this never fails and never waits."""

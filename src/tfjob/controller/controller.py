@@ -1,7 +1,4 @@
-"""The loop: observe, plan, write the status once, act. It is level-triggered and safe to kill at any point.
-
-`current_pass` names the owner and the number of the pass that is running, for log records.
-"""
+"""The loop: observe, plan, write the status once, act. It is level-triggered and safe to kill at any point."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count, groupby
 from time import monotonic
@@ -21,24 +17,27 @@ from tfjob.api.objects import Object, PodGroup
 from tfjob.controller.actions import Action, Create, Delete, DeleteOwner, Event, RemoveFinalizer, Update
 from tfjob.controller.cluster import AlreadyExists, Cluster, Conflict, Rejected
 from tfjob.controller.hooks import ERROR, REQUEUE_AFTER, SUCCESS, Hooks
-from tfjob.controller.kind import Invalid, Key, Kind, Observation, Plan, Repetition, Status
+from tfjob.controller.kind import Invalid, Key, Kind, Observation, OwnerObject, Plan, Rejection, Repetition, Status
 from tfjob.controller.queue import WorkQueue
-from tfjob.controller.rejections import Rejections
 from tfjob.durations import USUAL, Durations
 
 logger = logging.getLogger(__name__)
 
 BLOCKING = frozenset({"Forbidden", "NamespaceNotFound", "NamespaceTerminating", "QuotaExceeded"})
-"""Rejections that do not depend on the child: an owner of a thousand pods asks once, not a thousand times."""
+"""Rejections that do not depend on the child: a pass tries one of a thousand pods, not all of them."""
 AT_ONCE = 32
-"""How many actions of one pass run together, so that an owner of a thousand pods does not flood a cluster."""
+"""How many actions of one pass run at the same time, so that an owner of a thousand pods does not flood a cluster."""
 CLEANING_AT_ONCE = 1
-"""How many clean-up actions run together while other owners work: they need the API server more."""
+"""How many clean-up actions run at the same time while other owners run: they need the API server more."""
+current_pass: ContextVar[tuple[Key, int] | None] = ContextVar("pass", default=None)
+"""The owner and the number of the pass that is running, for log records."""
 _numbers = count(1)
+Name = tuple[str, str]
+"""Kind and name of a child: the pod and the service of a replica have the same name."""
 
 
 class Controller:
-    """Brings the owners of one cluster to what their specs ask for."""
+    """Makes the owners of one cluster match their specs."""
 
     def __init__(
         self,
@@ -55,12 +54,12 @@ class Controller:
         self.durations = durations
         self.queue = WorkQueue(self.hooks, durations.longest_retry)
         self.cleaning = WorkQueue(longest_retry=durations.longest_retry)
-        """Owners that are finished and left something to remove."""
+        """Finished owners with children to remove."""
         self._rejections = Rejections()
         self._repeated: dict[Key, dict[str, Repetition]] = {}
-        """Deletions that this process has repeated, by the uid of the child; the next process starts counting anew."""
+        """Deletions that this process has repeated, by the uid of the child; the next process counts from zero."""
         self._unconfirmed: dict[Key, tuple[Status, Plan[Status]]] = {}
-        """The status before, and the plan, of status writes whose answer was lost: they may have been carried out."""
+        """The old status and the plan of status writes whose answer was lost: the server may have applied them."""
 
     async def run(self, workers: int = 1) -> None:
         try:
@@ -74,7 +73,7 @@ class Controller:
             self.cleaning.close()
 
     async def drain(self, seconds: float) -> None:
-        """Start no further pass, and give running ones some time to end."""
+        """Start no more passes, and wait up to `seconds` for running ones to end."""
         self.queue.pause()
         self.cleaning.pause()
         until = monotonic() + seconds
@@ -82,7 +81,7 @@ class Controller:
             await asyncio.sleep(0.01)
 
     async def reconcile(self, key: Key) -> datetime | None:
-        """Make one pass over one owner; return when to make the next one although nothing changes."""
+        """Make one pass over one owner; return when the next one is due even if nothing changes."""
         kind = self.kinds[key.kind]
         owner, plan = await self.decide(key)
         unconfirmed = self._unconfirmed.pop(key, None)
@@ -122,14 +121,14 @@ class Controller:
             raise
 
     async def clean_up(self, key: Key) -> None:
-        """Remove the children that a finished owner need not keep."""
+        """Remove the children that a finished owner does not keep."""
         owner, plan = await self.decide(key)
         if owner is not None and self.kinds[key.kind].is_finished(owner):
             at_once = CLEANING_AT_ONCE if self.queue.working_seconds() else AT_ONCE
             await self._carry_out_all(key, owner, plan.actions, at_once)
 
     async def decide(self, key: Key) -> tuple[Any, Plan[Any]]:
-        """Return an owner and the plan for it; None for an owner that is gone."""
+        """Return an owner, or None if it is gone, and the plan for it."""
         kind = self.kinds[key.kind]
         try:
             owner = await self.cluster.owner(key)
@@ -149,7 +148,7 @@ class Controller:
             key = await queue.get()
             begun, result = monotonic(), ERROR
             try:
-                _current.set(Pass(key, next(_numbers)))
+                current_pass.set((key, next(_numbers)))
                 again_at = await one_pass(key)
             except Conflict:
                 queue.retry(key)
@@ -165,7 +164,7 @@ class Controller:
                 if again_at is not None:
                     queue.add_after(key, (again_at - self.clock()).total_seconds())
             finally:
-                _current.set(None)
+                current_pass.set(None)
                 self.hooks.reconciled(key, result, monotonic() - begun)
                 queue.done(key)
 
@@ -175,18 +174,9 @@ class Controller:
         return Observation(
             children,
             rejections=self._rejections.of(key, owner),
-            repeated_deletions=self._repetitions(key, children),
+            repeated_deletions=dict(self._repeated.get(key, {})),
             lost_nodes=await self.cluster.lost_nodes(),
         )
-
-    def _repetitions(self, key: Key, children: Mapping[type[Any], Sequence[Object]]) -> Mapping[str, Repetition]:
-        """Return the repeated deletions of children that still exist, and forget the others."""
-        if known := self._repeated.pop(key, {}):
-            present = {child.metadata.uid for some in children.values() for child in some}
-            known = {uid: one for uid, one in known.items() if uid in present}
-        if known:
-            self._repeated[key] = known
-        return known
 
     async def _carry_out_all(self, key: Key, owner: Any, actions: Sequence[Action], at_once: int) -> None:
         """Carry out actions, those of one type before those of the next."""
@@ -194,7 +184,7 @@ class Controller:
             await self._act(key, owner, list(stage), at_once)
 
     async def _act(self, key: Key, owner: Any, actions: Sequence[Action], at_once: int) -> None:
-        """Carry out actions that do not depend on each other; a failure is raised when all have been tried."""
+        """Carry out independent actions; try all of them before raising the first failure."""
         remaining, failures, blocked = iter(actions), list[Exception](), set[str]()
 
         async def work() -> None:
@@ -202,8 +192,7 @@ class Controller:
                 if isinstance(action, Create) and action.child.kind in blocked:
                     continue  # it would be rejected for the same reason as the one before
                 try:
-                    await self._carry_out(key, owner, action)
-                    if isinstance(action, Create) and self._rejections.reason(key, action.child) in BLOCKING:
+                    if await self._carry_out(key, owner, action) in BLOCKING and isinstance(action, Create):
                         blocked.add(action.child.kind)
                 except Exception as error:
                     failures.append(error)
@@ -215,15 +204,22 @@ class Controller:
         if failures:
             raise failures[0]
 
-    async def _carry_out(self, key: Key, owner: Any, action: Action) -> None:
+    async def _carry_out(self, key: Key, owner: Any, action: Action) -> str:
+        """Carry out one action; return the reason if the cluster rejects a child."""
         match action:
             case Create(child):
-                await self._create(key, owner, child)
+                return await self._create(key, owner, child)
             case Update(child):
-                await self._update(key, owner, child)
+                try:
+                    await self.cluster.update(child)
+                except Rejected as error:
+                    event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
+                    self.cluster.publish(key, owner, event)
+                    raise
             case Delete(kind, name, uid, overdue):
-                if overdue is not None:
-                    self._count_repetition(key, uid)
+                if overdue is not None:  # counted before the attempt: if it fails, the next one still waits
+                    known = self._repeated.setdefault(key, {})
+                    known[uid] = Repetition(known[uid].count + 1 if uid in known else 1, self.clock())
                 await self.cluster.delete(Key(key.namespace, name, kind), uid)
                 self.cluster.publish(key, owner, _deleted(self.cluster.kept_as(kind, key), name, overdue))
             case RemoveFinalizer(finalizer):
@@ -231,39 +227,26 @@ class Controller:
             case DeleteOwner():
                 await self.cluster.delete(key, owner.metadata.uid)
                 self.hooks.owner_deleted(key)
+        return ""
 
-    def _count_repetition(self, key: Key, uid: str) -> None:
-        """Count a repeated deletion before it is tried: if it fails, the next one also waits its time."""
-        known = self._repeated.setdefault(key, {})
-        known[uid] = Repetition(known[uid].count + 1 if uid in known else 1, self.clock())
-
-    async def _update(self, key: Key, owner: Any, child: Object) -> None:
-        try:
-            await self.cluster.update(child)
-        except Rejected as error:
-            event = Event(f"FailedUpdate{child.kind}", f"Error updating: {error.message}", warning=True)
-            self.cluster.publish(key, owner, event)
-            raise
-
-    async def _create(self, key: Key, owner: Any, child: Object) -> None:
+    async def _create(self, key: Key, owner: Any, child: Object) -> str:
         kind, name = self.cluster.kept_as(child.kind, key), child.metadata.name
         try:
             await self.cluster.create(child)
         except AlreadyExists as error:
-            if error.ours:
-                self._rejections.drop(key, child)
-            else:
+            if not error.ours:
                 message = f"{_in_sentence(kind)} {name} already exists and does not belong to {key.kind} {key.name}"
-                self._reject(key, owner, child, "NameTaken", message)
+                return self._reject(key, owner, child, "NameTaken", message)
         except Rejected as error:
-            self._reject(key, owner, child, error.reason, error.message)
+            return self._reject(key, owner, child, error.reason, error.message)
         else:
-            self._rejections.drop(key, child)
             if not isinstance(child, PodGroup):  # training-operator publishes no event for them
                 event = Event(f"SuccessfulCreate{kind}", f"Created {_in_sentence(kind)}: {name}")
                 self.cluster.publish(key, owner, event)
+        self._rejections.drop(key, child)
+        return ""
 
-    def _reject(self, key: Key, owner: Any, child: Object, reason: str, message: str) -> None:
+    def _reject(self, key: Key, owner: Any, child: Object, reason: str, message: str) -> str:
         """Retry later; the message of a new rejection reaches the status at once."""
         now = self.clock()
         if self._rejections.add(key, owner, child, reason, message, now):
@@ -274,6 +257,7 @@ class Controller:
         age = now - self._rejections.of(key, owner)[child.kind, child.metadata.name].since
         delay = min(max(self.durations.rejection_retry, age / 4), self.durations.longest_rejection_retry)
         self.queue.add_after(key, delay.total_seconds())
+        return reason
 
     def _report(self, key: Key, owner: Any, before: Status, plan: Plan[Status]) -> None:
         after = plan.status
@@ -295,20 +279,39 @@ def _deleted(kind: str, name: str, overdue: timedelta | None) -> Event:
 
 
 def _in_sentence(kind: str) -> str:
-    """Return a kind as v1.9 spells it within a sentence: `pod`, `service`, `PodGroup`."""
+    """Return a kind as v1.9 writes it in a sentence: `pod`, `service`, `PodGroup`."""
     return kind if kind == "PodGroup" else kind.lower()
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One pass over one owner; the number is unique within the process."""
+class Rejections:
+    """Children that the cluster refuses to create, by owner; a new owner of the same name starts without any."""
 
-    key: Key
-    id: int
+    def __init__(self) -> None:
+        self._of: dict[Key, tuple[str, dict[Name, Rejection]]] = {}
 
+    def of(self, key: Key, owner: OwnerObject) -> Mapping[Name, Rejection]:
+        uid, found = self._of.get(key, ("", {}))
+        return dict(found) if uid == owner.metadata.uid else {}
 
-_current: ContextVar[Pass | None] = ContextVar("pass", default=None)
+    def add(self, key: Key, owner: OwnerObject, child: Object, reason: str, message: str, now: datetime) -> bool:
+        """Record a rejection, with the time of the first one; return whether its reason is new."""
+        found, name = self.of(key, owner), (child.kind, child.metadata.name)
+        before = found.get(name)
+        rejection = Rejection(reason, message, before.since if before else now)
+        self._of[key] = owner.metadata.uid, {**found, name: rejection}
+        return before is None or before.reason != reason
 
+    def drop(self, key: Key, child: Object) -> None:
+        if key in self._of:
+            self._of[key][1].pop((child.kind, child.metadata.name), None)
 
-def current_pass() -> Pass | None:
-    return _current.get()
+    def keep(self, key: Key, actions: Sequence[Action]) -> None:
+        """Forget children that the plan no longer creates: they exist, or the owner was scaled, stopped or ended."""
+        children = (action.child for action in actions if isinstance(action, Create))
+        wanted = {(child.kind, child.metadata.name) for child in children}
+        uid, found = self._of.pop(key, ("", {}))
+        if kept := {name: rejection for name, rejection in found.items() if name in wanted}:
+            self._of[key] = uid, kept
+
+    def forget(self, key: Key) -> None:
+        self._of.pop(key, None)

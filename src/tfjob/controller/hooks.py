@@ -11,19 +11,19 @@ SUCCESS, REQUEUE_AFTER, ERROR = "success", "requeue_after", "error"
 
 
 class Hooks:
-    """Does nothing; a subclass counts and times. Its methods are called often: they must be quick and may not raise."""
+    """Hooks that do nothing; a subclass counts. The loop calls them often: they must be quick and must not raise."""
 
     def added(self, depth: int) -> None:
         """A key was added to the queue, which has `depth` keys now."""
 
     def taken(self, depth: int, waited: float) -> None:
-        """A worker took a key that had waited for so many seconds."""
+        """A worker took a key that had waited for `waited` seconds."""
 
     def retried(self) -> None:
         """A key was put back because its pass failed."""
 
     def finished(self, seconds: float) -> None:
-        """A worker is done with a key after so many seconds."""
+        """A worker finished with a key after `seconds`."""
 
     def reconciled(self, key: Key, result: str, seconds: float) -> None:
         """A pass ended: success, requeue_after or error."""

@@ -1,4 +1,4 @@
-"""What one kind of owner brings to the loop: how it is stored, what it owns, and the decision about it.
+"""What a kind of owner defines for the loop: how it is stored, what it owns, and the decision about it.
 
     class ServerKind:
         resource, owner_type, children, name_label = SERVERS, Server, (Pod,), ""
@@ -26,14 +26,14 @@ from tfjob.api.resources import Resource
 from tfjob.controller.actions import Action, Event
 
 STOPPED, INTERRUPTED = "Stopped", "Interrupted"
-"""Why an owner is suspended: a user stopped it, or what kept it alive is gone."""
+"""Why an owner is suspended: a user stopped it, or the process that ran it is gone."""
 SUSPEND_REASON = "tfjob/suspend-reason"
-"""Annotation: one of these reasons, where a command suspended the owner."""
+"""Annotation: one of these reasons, if a command suspended the owner."""
 
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """The identity of an object, without what happened to it: the loop reads the object itself."""
+    """The identity of an object. It does not say what changed: the loop reads the object."""
 
     namespace: str
     name: str
@@ -55,7 +55,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Status(Protocol):
-    """What the status of every kind says in a word, a reason in CamelCase and a sentence."""
+    """The part of a status that every kind has: a word, a reason in CamelCase and a sentence."""
 
     @property
     def state(self) -> str: ...
@@ -80,7 +80,7 @@ Child = TypeVar("Child", bound=Object)
 
 
 class Invalid(Exception):
-    """The stored object is not valid: what can be read of it, and what is wrong with it."""
+    """The stored object is not valid: `owner` is what can be read of it, `problems` is what is wrong."""
 
     def __init__(self, owner: OwnerObject, problems: Sequence[Problem]) -> None:
         super().__init__(owner.metadata.name)
@@ -90,7 +90,7 @@ class Invalid(Exception):
 
 @dataclass(frozen=True)
 class Rejection:
-    """A child that the cluster refuses to create: why, and since when."""
+    """Why the cluster refuses to create a child, and since when."""
 
     reason: str
     message: str
@@ -99,7 +99,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Repetition:
-    """How often the deletion of a child was repeated, and when it was last."""
+    """How often the deletion of a child was repeated, and when it was last repeated."""
 
     count: int
     last: datetime
@@ -109,7 +109,7 @@ class Repetition:
 class Observation:
     """The children of an owner as the cluster shows them now.
 
-    Rejections go by the kind and name of the child, repeated deletions by its uid.
+    Rejections are keyed by the kind and name of the child, repeated deletions by its uid.
     """
 
     children: Mapping[type[Any], Sequence[Any]] = field(default_factory=dict)
@@ -135,15 +135,15 @@ class Kind(Protocol[Owner]):
     """One kind of owner."""
 
     resource: Resource
-    """Where an API server keeps it; `resource.kind` is also in keys, events and metrics."""
+    """The API resource; keys, events and metrics also use `resource.kind`."""
     owner_type: type[Owner]
-    """Its Python type, by which another kind can own it."""
+    """The Python type; another kind that owns such objects names it in `children`."""
     name_label: str
     """The label of its children that holds the owner's name; empty if only their owner reference names it."""
 
     @property
     def children(self) -> tuple[type[Any], ...]:
-        """What it owns: read before each plan, and a change of one wakes the owner."""
+        """The types of its children: they are read before each plan, and a change of one wakes the owner."""
 
     def decode(self, stored: Stored) -> Owner:
         """Return the owner with its defaults. Raises Invalid."""
@@ -155,18 +155,18 @@ class Kind(Protocol[Owner]):
         """Decide what follows for an owner that is not valid."""
 
     def is_finished(self, owner: Owner) -> bool:
-        """Return whether only cleaning up is left, which yields to owners that still work."""
+        """Return whether only the clean-up is left; it has a lower priority than owners that still run."""
 
     def encode_status(self, owner: Owner) -> Any:
         """Return what the status subresource holds."""
 
     def expected(self, owner: Owner) -> Set[str]:
-        """Return the names of pods that the status remembers; the server is asked for those that no cache shows."""
+        """Return the names of pods that the status records; those that no cache has are read from the server."""
 
 
 @runtime_checkable
 class Suspendable(Protocol):
-    """A kind whose owners can be suspended and resumed; of other kinds, an owner that must stop is deleted."""
+    """A kind whose owners can be suspended and resumed. To stop an owner of another kind, it is deleted."""
 
     def suspended(self, owner: Any, reason: str) -> Any:
-        """Return the owner with its spec edited so that its pods end; one that is suspended keeps its reason."""
+        """Return the owner with a spec that ends its pods; an owner that is already suspended keeps its reason."""

@@ -1,4 +1,4 @@
-"""A work queue: many wake-ups for a key become one pass, no key is worked on twice at once, failures back off."""
+"""A work queue: many wake-ups of a key become one pass, a key has one worker at a time, and failures back off."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tfjob.controller.kind import Key
 from tfjob.durations import USUAL
 
 FIRST_DELAY = 0.005
-"""Seconds after the first failure; each further one doubles them."""
+"""Seconds to wait after the first failure; each further failure doubles them."""
 
 
 class WorkQueue:
-    """Keys to look at, each at most once; a key that is added while it is worked on comes back after `done`."""
+    """Keys to reconcile, each at most once; a key that is added during its pass comes back after `done`."""
 
     def __init__(self, hooks: Hooks | None = None, longest_retry: timedelta = USUAL.longest_retry) -> None:
         self._longest_retry = longest_retry.total_seconds()
@@ -50,7 +50,7 @@ class WorkQueue:
         self._timers[key] = loop.call_at(due, self._ring, key)
 
     def retry(self, key: Key) -> float:
-        """Add a key again after a failure, later each time; return the delay in seconds."""
+        """Add a key again after a failure, with a growing delay; return the delay in seconds."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         self._hooks.retried()

@@ -1,4 +1,4 @@
-"""The protocol of a place that runs jobs, this machine or a Kubernetes cluster, for commands and other callers.
+"""The protocol of a target that runs jobs, this machine or a Kubernetes cluster, for commands and other callers.
 
     record = await backend.find("mnist")
     async for lines in backend.logs(record, LogQuery(tail=10)): ...
@@ -17,7 +17,8 @@ from tfjob.api.objects import Deployment
 from tfjob.api.types import API_VERSION, ORIGIN, TFJob, TFJobStatus
 from tfjob.controller.actions import RecordedEvent
 from tfjob.controller.kind import SUSPEND_REASON
-from tfjob.errors import InvalidRequest, UserError
+from tfjob.errors import InvalidRequest
+from tfjob.errors import NotFound as NotFound
 from tfjob.plan.facts.conditions import is_finished
 
 if TYPE_CHECKING:
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Record:
-    """A TFJob, or a Deployment of this machine, with what its backend knows of it.
+    """A TFJob, or a Deployment on this machine, and what its backend knows about it.
 
-    It may be all that is left of the job (`current` is false then).
-
-    `state` and `reason` are as people should see them. `folder` is where its record lies on this machine, if anywhere,
-    and `options` is what a command line needs beside the job's name to mean this job. A `note` says what the job itself
-    does not know: that nobody looks after it.
+    If `current` is false, the job is gone or replaced, and only its record is left. `state` and `reason` are for
+    display. `folder` is its record on this machine, if there is one. `options` are those that a command line needs, in
+    addition to the name, to address the job. A `note` is about its controller: that none has looked at the job.
     """
 
     object: TFJob | Deployment
@@ -59,11 +58,11 @@ class Record:
         """The TFJob. Raises InvalidRequest for a Deployment."""
         if isinstance(self.object, TFJob):
             return self.object
-        raise InvalidRequest(f"{self.id} is a Deployment, and not a TFJob")
+        raise InvalidRequest(f"{self.id} is a Deployment, not a TFJob")
 
     @property
     def written_for(self) -> str:
-        """The apiVersion of its manifest."""
+        """The apiVersion of the manifest."""
         default = API_VERSION if isinstance(self.object, TFJob) else self.object.api_version
         return self.object.metadata.annotations.get(ORIGIN, default)
 
@@ -73,12 +72,11 @@ class Record:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether its spec says that it must not run."""
         return is_suspended(self.object)
 
     @property
     def is_server(self) -> bool:
-        """Whether it runs until it is stopped."""
+        """Whether it is a Deployment, which runs until it is stopped."""
         return isinstance(self.object, Deployment)
 
     @property
@@ -87,17 +85,16 @@ class Record:
 
     @property
     def uid(self) -> str:
-        """What tells it from another job of its name."""
+        """The unique id; another job with the same name has another one."""
         return self.object.metadata.uid
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job has succeeded or failed."""
         return is_finished(self.status)
 
 
 def summary(owner: TFJob | Deployment) -> TFJobStatus:
-    """Return how a job or a Deployment stands, in the fields of a TFJob's status; a Deployment has some of them."""
+    """Return the status of a job; for a Deployment, the fields of a TFJob's status that it has."""
     if isinstance(owner, TFJob):
         return owner.status
     status = owner.status
@@ -120,12 +117,11 @@ def is_suspended(owner: TFJob | Deployment) -> bool:
 
 @dataclass(frozen=True)
 class Replica:
-    """A task that a job asks for, with the state of its pod if it ever had one.
+    """A replica of a job, with the state of its pod if it ever had one.
 
-    `shown` is what people should read where the phase alone would mislead them; `node` is the machine that its pod was
-    given, where there are several; `start` is how it was started where that can differ: `warm`, or `cold: ` and why,
-    and `could_be_warm` is false for a program that has nothing to do with TensorFlow; `pid` is its main process where
-    that runs on this machine.
+    `shown` replaces a `phase` that alone would be misleading. `node` is the node of its pod on a cluster. `start` is
+    `warm`, or `cold: ` and the reason, and `could_be_warm` is false for a program that does not use TensorFlow. `pid`
+    is its main process on this machine.
     """
 
     name: str
@@ -143,14 +139,14 @@ class Replica:
 
 
 class Usage(NamedTuple):
-    """What a replica uses now: cores and bytes; None where nobody can tell."""
+    """CPU cores and bytes in use; None if unknown."""
 
     cpu: float | None
     memory: int | None
 
 
 class Line(NamedTuple):
-    """One line of output; a `notice` is not the program's but says that something is missing here."""
+    """One line of output, or with `more` a part of one. A `notice` of tfjob reports missing lines."""
 
     time: datetime
     replica: str
@@ -161,7 +157,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class LogQuery:
-    """Which lines: of all replicas, of one (`worker-0`), or of one of its containers (`worker-0/sidecar`)."""
+    """Which lines to read: of all replicas, of one (`worker-0`), or of one container (`worker-0/sidecar`)."""
 
     replica: str | None = None
     tail: int | None = None
@@ -172,7 +168,7 @@ class LogQuery:
 
 @dataclass(frozen=True)
 class Board:
-    """A TensorBoard within reach of a browser, a job that it shows, and whether it found no event files of that."""
+    """The TensorBoard of a job; `is_empty` if it found no event files."""
 
     job: str
     url: str
@@ -180,15 +176,11 @@ class Board:
     is_empty: bool
 
 
-class NotFound(UserError):
-    """No job, replica or container has that name."""
-
-
 class Backend(Protocol):
-    """What commands need of a place that runs jobs.
+    """The operations on jobs of one target.
 
-    `namespace` is the one that names are looked for in, `options` what a command line needs to mean this backend;
-    `shared` says that other people have jobs here too.
+    Names are looked up in `namespace`. `options` are those that a command line needs to use this backend. A `shared`
+    backend also has jobs of other people.
     """
 
     namespace: str
@@ -196,79 +188,76 @@ class Backend(Protocol):
     shared: bool
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        """The jobs, the newest last; with `everything` also the records of jobs that are gone."""
+        """Return the jobs, the newest last; with `everything` also earlier runs and records of deleted jobs."""
 
     async def find(self, name: str) -> Record:
-        """The job that a name, a unique beginning of it, an id or `@latest` means. Raises NotFound."""
+        """Find a job by name, unique prefix, id or `@latest`. Raises NotFound."""
 
     async def refresh(self, record: Record) -> Record | None:
-        """The same job as it is now; None when it is gone."""
+        """Return the present state of a job; None if it is gone."""
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        """Make sure that jobs which should make progress do, and return them as they are now.
+        """Make sure that active jobs have a driver, and return their present state.
 
-        On this machine it starts a driver for a job that needs one and has none; a job that was cut off becomes
-        Suspended. No method that only reads does this. A job that is gone is returned as it was.
+        On this machine, start a driver for each job that needs one and has none; an interrupted job becomes Suspended.
+        Methods that only read do not do this. A job that is gone is returned unchanged.
         """
 
     async def pause(self, record: Record, seconds: float) -> None:
-        """Waits until the job may have changed, at most so long."""
+        """Wait until the job may have changed, at most `seconds`."""
 
     async def replicas(self, record: Record) -> list[Replica]:
-        """Every replica that the job asks for."""
+        """Return all replicas of the job."""
 
     async def events(self, record: Record) -> list[RecordedEvent]:
-        """What happened to the job, in order."""
+        """Return the events of the job, the oldest first."""
 
     async def storage(self, record: Record) -> str:
-        """Where the job's own storage is, a folder or a claim; empty while nothing was kept."""
+        """Return the folder or claim with the job's storage; empty if it holds nothing yet."""
 
     async def log_labels(self, record: Record, replica: str | None = None) -> list[str]:
-        """How the lines of the containers that `replica` means are called: those that have, or had, a log."""
+        """Return the labels of all containers, or of one replica's, that have or had a log."""
 
     def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        """Lines by time, in batches; closing the generator ends the reading.
-
-        While it follows a job, an empty batch comes from time to time.
-        """
+        """Yield lines in order of time, in batches; while following, also empty batches from time to time."""
 
     async def documents(self, record: Record) -> dict[str, Any]:
-        """The job and its pods as they are stored, for a bug report: plain objects by file name."""
+        """Return the stored job and its pods as plain objects by file name, for a bug report."""
 
     async def change(self, record: Record, change: Callable[[Any], Any]) -> Record:
-        """Edits the object of a record; the edit is made again if somebody else was faster."""
+        """Edit the object of a record; repeat the edit after a conflict."""
 
     async def wait_until_stopped(self, record: Record) -> None:
-        """Waits until nothing of a suspended job runs any longer."""
+        """Wait until all replicas of a suspended job have ended."""
 
     async def suspend(self, record: Record, reason: str) -> Record:
         """End the replicas of a job and keep its record."""
 
     async def resume(self, record: Record) -> Record:
-        """Lets a suspended job go on."""
+        """Continue a suspended job."""
 
     async def delete(self, record: Record) -> None:
-        """Ends the job if it lives and removes what it left; returns when it is gone."""
+        """End the job and delete its record; return when it is gone."""
 
     async def running(self, record: Record) -> dict[str, list[str]]:
-        """The replicas that run now, each with its containers, the main one first."""
+        """Return the running replicas and their containers, the main container first."""
 
     async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
-        """Runs a command in a container with this process's input and output; returns its exit code."""
+        """Run a command in a container, connected to our stdin, stdout and stderr; return its exit code."""
 
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
-        """Makes the TensorBoards of jobs that ask for one reachable at ports of this machine, until interrupted.
+        """Serve the TensorBoards of jobs on local ports, until interrupted.
 
-        No port means the usual one or, if that is taken, any. `ready` is called once with a board for each job, when
-        all of them answer; where one TensorBoard shows them all, they have the same URL.
+        Without a port, use the usual one or, if it is taken, any free one. `ready` is called once, with a board per
+        job, when all of them respond; boards of one TensorBoard have the same URL.
         """
 
     async def port_forward(
         self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]
     ) -> None:
-        """Makes ports of pods reachable at ports of this machine, until interrupted.
+        """Forward local ports to pods, until interrupted.
 
-        `ready` is called once, when all of them are open; `warn` whenever a connection fails or the pod is another one.
+        `ready` is called once, when all ports are open; `warn` when a connection fails or goes to another pod.
         """

@@ -1,4 +1,4 @@
-"""Why a job is not where it should be: the events that say more than its state and its verdict; pure."""
+"""Which events and states are worth showing to users. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfjob.plan.events import CRASH_LOOP, RESTARTED, STARTING
 from tfjob.plan.policy.cleanup import NONE
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
-"""Events that the state, the verdict or the replicas tell already, by the beginning of their reason."""
+"""Prefixes of the reasons of events that repeat the state, the verdict or the replicas."""
 TOLD_BY_RUN = (
     "SuccessfulCreate",
     "SuccessfulDelete",
@@ -24,9 +24,9 @@ TOLD_BY_RUN = (
     "TFJobSuspend",
     "BackOff",
 )
-"""Events that the lines of an attached run tell already, by the beginning of their reason."""
+"""Prefixes of the reasons of events that repeat other lines of an attached run."""
 TOLD_STATES = ("", "Restarting", "Succeeded", "Failed")
-"""States that events, or the final line of an attached run, tell."""
+"""States that repeat events, or the last line of an attached run."""
 TOLD_REASONS = (
     ("Pending", STARTING),
     ("Pending", "ReplicaSetUpdated"),
@@ -39,39 +39,37 @@ LONGEST = 300
 
 
 def is_well(record: Record) -> bool:
-    """Whether nobody will ask why."""
     ready, _, asked = record.status.ready.partition("/")
     return record.state == "Succeeded" or (record.state == "Running" and ready == asked)
 
 
 def is_news(event: Event) -> bool:
-    """Return whether an attached run shows an event: its lines and states do not tell it already."""
+    """Return whether an attached run shows an event, because no other line has its content."""
     return not event.reason.startswith(TOLD_BY_RUN)
 
 
 def is_news_state(status: TFJobStatus) -> bool:
-    """Return whether an attached run shows a line for this state: events and its final line do not tell it."""
+    """Return whether an attached run shows a line for this state, because no other line has its content."""
     return status.state not in TOLD_STATES and (status.state, status.reason) not in TOLD_REASONS
 
 
 def own_claim(record: Record, storage: str) -> str:
-    """Return the claim that a job got without asking for one, if that is its storage: users may not know it."""
+    """Return the claim that tfjob created for the storage of a job; users may not know about it."""
     own = claim_name(record.name)
     return own if storage.rpartition("/")[2] == own else ""
 
 
 def left_running(record: Record, replicas: Iterable[Replica]) -> int:
-    """Return how many replicas an ended job keeps because of `cleanPodPolicy: None`."""
     keeps = record.is_finished and record.job.spec.run_policy.clean_pod_policy == NONE
     return sum(replica.phase == "Running" for replica in replicas) if keeps else 0
 
 
 def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:
-    """The warnings of the present attempt that matter, one of each kind, the newest last."""
+    """Return the important warnings of the present attempt, one per kind, the newest last."""
     found: dict[tuple[str, str], RecordedEvent] = {}
     for event in sorted(events, key=lambda event: event.last):
         if event.warning and not event.reason.startswith(TOLD) and (since is None or event.last >= since):
-            # Of replicas that wait for the same, one is enough.
+            # One is enough for replicas that wait for the same thing.
             text = event.message.partition(": ")[2] or event.message
             found.pop((event.reason, text), None)
             found[event.reason, text] = event
@@ -79,7 +77,6 @@ def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> 
 
 
 def format_events(events: Iterable[RecordedEvent], now: datetime) -> list[str]:
-    """Events as lines of `status`."""
     return [
         f"  event      {age(event.last, now)} ago, {event.reason}: {_short(event.message)}"
         + (f" (x{event.count})" if event.count > 1 else "")

@@ -1,4 +1,4 @@
-"""Finding a job by what a person wrote: its name, an id, a unique beginning, or `@latest`."""
+"""Find a job by what a user typed: its name, an id, a unique prefix, or `@latest`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATEST = "@latest"
 
 
 class NameInUse(UserError):
-    """A new job has the name of a job that exists; `can_change` says that it is a server that `submit` updates."""
+    """A new job has the name of an existing job; `can_change` if that is a Deployment, which `submit` can update."""
 
     def __init__(
         self, name: str, namespace: str, state: str, since: datetime | None, *, can_change: bool = False
@@ -27,26 +27,23 @@ class NameInUse(UserError):
 
 
 class Named(Protocol):
-    """What names a job."""
+    """The names of a job."""
 
     @property
-    def id(self) -> str:
-        """The name that stays with it."""
+    def id(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """The name that it may share with those before it."""
+    def name(self) -> str: ...
 
     @property
-    def current(self) -> bool:
-        """Whether the name means it now."""
+    def current(self) -> bool: ...
 
 
 Job = TypeVar("Job", bound=Named)
 
 
 def find(jobs: Sequence[Job], name: str) -> Job | None:
-    """The job that `name` means among those of a namespace, the newest last. Raises NotFound if it means several."""
+    """Find a job among those of a namespace, the newest last. Raises NotFound if the name is ambiguous."""
     if name == LATEST and jobs:
         return jobs[-1]
     exact = [job for job in jobs if job.id == name] or [job for job in jobs if job.name == name]
@@ -59,7 +56,7 @@ def find(jobs: Sequence[Job], name: str) -> Job | None:
     if len(starting) == 1:
         return _current(next(iter(starting.values())))
     if starting:
-        raise NotFound(f"{name} could be {', '.join(sorted(starting))}", "Write more of it.")
+        raise NotFound(f"{name} is ambiguous: it could be {', '.join(sorted(starting))}", "Type more of the name.")
     return None
 
 
@@ -70,17 +67,13 @@ def _current(jobs: Sequence[Job]) -> Job:
 def not_found(
     jobs: Sequence[Named], name: str, namespace: str, elsewhere: Collection[str], options: str = ""
 ) -> NotFound:
-    """The error for a name that none of `jobs` has.
-
-    `elsewhere` are the namespaces that have a job of that name; commands in hints need `options`.
-    """
-    message = f"there is no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
+    message = f"no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
     others = sorted(set(elsewhere) - {namespace})
     if others:
-        return NotFound(message, f"There is one in namespace {others[0]}: add -n {others[0]}.")
+        return NotFound(message, f"Namespace {others[0]} has one: add -n {others[0]}.")
     known = {job.name for job in jobs}
     if near := difflib.get_close_matches(name, known, n=1):
         return NotFound(message, f"Did you mean {near[0]}?")
     if known:
-        return NotFound(message, f"`tfjob ps -a{options}` lists what there is.")
-    return NotFound(message, f"Start one with: tfjob run FILE{options}")
+        return NotFound(message, f"To list jobs: tfjob ps -a{options}")
+    return NotFound(message, f"To start one: tfjob run FILE{options}")

@@ -1,4 +1,4 @@
-"""The lines of containers: raw output as text that is safe to show in a terminal, and the label of each container."""
+"""Log lines: raw output as text that is safe to print in a terminal, and the labels of containers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 RESET = "\x1b[0m"
 LONGEST = 64 * 1024
-"""Bytes of text in one Line; a longer line comes in several, all but the last with `more`."""
+"""Most bytes of text in one Line; a longer line is split, and all parts but the last have `more`."""
 _CONTROL = re.compile(
     r"(?P<colour>\x1b\[[0-9;:]*m)"
-    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # moves of the cursor, erasures
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links and other strings for the terminal
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # cursor movements, erasures
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links and other string sequences
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"
 )
 
 
 def visible(line: bytes) -> bytes:
-    """What a redrawn line shows last: the part after its last carriage return, one at its very end kept.
+    """Return the last state of a redrawn line: the part after its last carriage return.
 
-    The one at the end is kept so that more of the line can be appended and the rule applied again.
+    A carriage return at the very end is kept, so that the rule can be applied again when more of the line arrives.
     """
     body = line.rstrip(b"\r")
     shown = body[body.rfind(b"\r") + 1 :]
@@ -29,7 +29,7 @@ def visible(line: bytes) -> bytes:
 
 
 def readable(line: bytes) -> str:
-    """The line as text: bytes that are no UTF-8 replaced, colours kept and ended, every other control removed."""
+    """Return a line as text: with colors, reset at the end, but without other control sequences or invalid UTF-8."""
     text = line.decode("utf-8", "replace")
     if text.isprintable():
         return text
@@ -41,7 +41,7 @@ def readable(line: bytes) -> str:
 
 
 def character_start(text: bytes, at: int) -> int:
-    """The nearest place up to `at` that does not cut a UTF-8 character."""
+    """Return the last position up to `at` that does not split a UTF-8 character."""
     for back in range(4):
         if text[at - back] & 0xC0 != 0x80:
             return at - back
@@ -49,7 +49,7 @@ def character_start(text: bytes, at: int) -> int:
 
 
 def container_labels(replica: str, pod_spec: Mapping[str, Any]) -> dict[str, str]:
-    """What the lines of each container are called: like the replica when it is the only one but for init containers."""
+    """Return the label of each container: the replica's name for its only container, else `replica/container`."""
     first = [container["name"] for container in pod_spec.get("initContainers") or []]
     main = [container["name"] for container in pod_spec.get("containers") or []]
     alone = len(main) == 1

@@ -1,10 +1,10 @@
-"""Ports of this machine that lead to ports of pods: which pods a name means, and the connections to them.
+"""Forward local ports to pods: which pods a name means, and the connections to them.
 
     forward = Forward(place.connect, await resolve(place, "service/web"), warn=print)
     server = await forward.listen("127.0.0.1", PortPair(8080, "80"))
 
-Every connection goes to a pod that is ready when it begins, so a forwarded port outlives the pods behind it. A `Place`
-is this machine or a cluster.
+Each new connection goes to a pod that is ready at that moment, so a forwarded port outlives the pods behind it. A
+`Place` is this machine or a cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS: dict[str, type[Any]] = {
     **dict.fromkeys(("deployment", "deployments", "deploy"), Deployment),
     **dict.fromkeys(("service", "services", "svc"), Service),
 }
-"""What may stand before the name of an object, as for kubectl."""
+"""Prefixes for the name of an object, as with kubectl."""
 LOCALHOST = "127.0.0.1"
 LAST_PORT = 65535
 _REPLICA = re.compile(rf"({'|'.join(CANONICAL_TYPE)})-(\d+)")
@@ -42,14 +42,14 @@ Connect = Callable[[Pod, int, asyncio.StreamReader, asyncio.StreamWriter], Await
 
 
 class PortPair(NamedTuple):
-    """A port of this machine, 0 for any, and the port of a pod or Service that it leads to, by number or name."""
+    """A local port (0 for any), and the port of a pod or Service that it leads to, by number or name."""
 
     local: int
     remote: str
 
 
 class Forwarded(NamedTuple):
-    """A port of this machine that leads to a port of pods."""
+    """A local port that leads to a port of a pod."""
 
     address: str
     port: int
@@ -58,7 +58,7 @@ class Forwarded(NamedTuple):
 
 @dataclass(frozen=True)
 class ForwardRequest:
-    """What to forward: the ports of this machine at `address`, and a name as `resolve` takes it."""
+    """What to forward: a name for `resolve`, and ports of the local `address`."""
 
     name: str
     ports: Sequence[PortPair]
@@ -66,29 +66,29 @@ class ForwardRequest:
 
 
 class Place(Protocol):
-    """What forwarding needs of a place that runs pods, in one namespace."""
+    """A target that runs pods, in one namespace."""
 
     find: Callable[[str], Awaitable[Record]]
-    """The job that a name means. Raises NotFound."""
+    """Find a job by name. Raises NotFound."""
 
     async def objects(self, kind: type[Kept], labels: Mapping[str, str]) -> list[Kept]:
-        """Objects of a kind that have all of these labels."""
+        """Return the objects of a kind that have all of these labels."""
 
     async def pods_of(self, owner: Deployment | Service) -> list[Pod]:
-        """The pods of a Deployment, or those that a Service selects."""
+        """Return the pods of a Deployment, or those that a Service selects."""
 
     async def connect(self, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copies both ways between a connection and a port of a pod until they end.
+        """Copy data both ways between a connection and a port of a pod, until both sides end.
 
-        Raises an exception, whose text is for people, if the pod does not accept it.
+        If the pod does not accept the connection, raise an exception with a message for users.
         """
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a name means: its label for messages, the pods that it means now and, of a Service, its own ports.
+    """What a name means: its label for messages, a function that returns its present pods, and its Service, if any.
 
-    `advice` says what to do if no pod answers.
+    `answers` selects the pods that can take a connection; `advice` is the hint if there is none.
     """
 
     label: str
@@ -98,13 +98,13 @@ class Target:
     advice: str = ""
 
     async def pod(self) -> Pod:
-        """Return the first pod that can answer. Raises NotFound."""
+        """Return the first pod that can take a connection. Raises NotFound."""
         pods = await self.pods()
         for pod in pods:
             if self.answers(pod):
                 return pod
         state = "running" if self.answers is is_running else "ready"
-        raise NotFound(f"{self.label} has no pod that is {state}", self.advice)
+        raise NotFound(f"{self.label} has no {state} pod", self.advice)
 
     def pod_port(self, pod: Pod, remote: str) -> int:
         """Return the port of a pod that a port of the target leads to. Raises NotFound."""
@@ -125,7 +125,7 @@ class Target:
 
 
 class Forward:
-    """Connections to a target; `warn` is called when the pod is another one, or when none answers."""
+    """Connections to a target; `warn` is called when they go to another pod, or fail."""
 
     def __init__(self, connect: Connect, target: Target, warn: Callable[[str], None]) -> None:
         self._connect_to = connect
@@ -135,18 +135,18 @@ class Forward:
         self._last = ""
 
     async def listen(self, address: str, pair: PortPair) -> asyncio.Server:
-        """Begins to accept connections. Raises OSError."""
+        """Start to accept connections. Raises OSError."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await self._connect(pair.remote, reader, writer)
                 self._failed = ""
-            except Exception as error:  # whatever it is, it must not end the other connections
-                if str(error) != self._failed:  # a browser asks again and again
+            except Exception as error:  # one connection must not end the others
+                if str(error) != self._failed:  # a browser retries many times
                     self._failed = str(error)
                     self._warn(self._failed)
             except asyncio.CancelledError:
-                pass  # this process ends; asyncio would report the connection as a fault
+                pass  # at the end of this process, asyncio would report it as an error
             finally:
                 writer.close()
 
@@ -156,7 +156,7 @@ class Forward:
         pod = await self._target.pod()
         name = pod.metadata.name
         if self._last not in ("", pod.metadata.uid):
-            self._warn(f"{self._target.label}: the pod is gone, connections go to {name} now")
+            self._warn(f"{self._target.label}: the pod is gone; new connections go to {name}")
         self._last = pod.metadata.uid
         await self._connect_to(pod, self._target.pod_port(pod, remote), reader, writer)
 
@@ -167,7 +167,6 @@ async def forward(
     ready: Callable[[Sequence[Forwarded]], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Forward ports until cancelled; see `Backend.port_forward`."""
     target = await resolve(place, request.name)
     pod = await target.pod()
     forwarding = Forward(place.connect, target, warn)
@@ -179,7 +178,7 @@ async def forward(
                 server = await forwarding.listen(request.address, pair)
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-                raise InvalidRequest(f"port {pair.local} of {request.address} cannot be used: {why}") from None
+                raise InvalidRequest(f"cannot listen on port {pair.local} of {request.address}: {why}") from None
             servers.callback(server.close)
             names = [socket.getsockname() for socket in server.sockets]
             found += [Forwarded(name[0], name[1], pod_port) for name in names]
@@ -190,8 +189,7 @@ async def forward(
 async def resolve(place: Place, name: str) -> Target:
     """Find what a name means: `JOB`, `JOB/worker-0`, `deployment/NAME`, `service/NAME` or `pod/NAME`.
 
-    A name without a kind is that of a job or, if there is no such job, of a Deployment; `NAME/POD` is one of its pods.
-    Raises NotFound.
+    A name without a kind means a job or, if there is none, a Deployment; `NAME/POD` is a pod of it. Raises NotFound.
     """
     first, _, rest = name.partition("/")
     if rest and first in KINDS:
@@ -215,10 +213,10 @@ async def resolve(place: Place, name: str) -> Target:
 def _job_target(place: Place, record: Record, replica: str) -> Target:
     match = _REPLICA.fullmatch(replica)
     if replica and match is None:
-        raise NotFound(f"{record.id} has no replica {replica}", "Write it as in worker-0.")
+        raise NotFound(f"{record.id} has no replica {replica}", "Use TYPE-INDEX, such as worker-0.")
     task = Task(CANONICAL_TYPE[match[1]], int(match[2])) if match else representative(record.job)
     if task is None or not record.current:
-        raise NotFound(f"{record.id} has no replica that runs")
+        raise NotFound(f"{record.id} has no running replica")
     labels = task_labels(record.job, task.type, task.index)
     return Target(
         f"{task.name} of {record.id}", partial(place.objects, Pod, labels), is_running, advice=_advice(record)
@@ -226,10 +224,10 @@ def _job_target(place: Place, record: Record, replica: str) -> Target:
 
 
 async def _owner_target(place: Place, owner: Deployment | Service, pod: str = "") -> Target:
-    """Return the pods of a Deployment, or of a Service, as a target; or the one of that name."""
+    """Return the pods of a Deployment or Service as a target, or only the named pod."""
     label = f"{owner.kind.lower()} {owner.metadata.name}"
     if not owner.spec.get("selector"):
-        raise NotFound(f"{label} selects no pods by labels")
+        raise NotFound(f"{label} has no selector")
     if pod:
         known = [one.metadata.name for one in await place.pods_of(owner)]
         if pod not in known:
@@ -239,7 +237,7 @@ async def _owner_target(place: Place, owner: Deployment | Service, pod: str = ""
     advice = ""
     owners = {owner.metadata.uid: owner.metadata.name, **{one.uid: one.name for one in owner.metadata.owner_references}}
     for uid, name in owners.items():
-        with suppress(UserError):  # advice only: whoever may not see jobs can still reach their pods
+        with suppress(UserError):  # users without access to jobs can still reach their pods
             record = await place.find(name)
             advice = _advice(record) if record.uid == uid else advice
     service = owner if isinstance(owner, Service) else None
@@ -256,21 +254,23 @@ def _pod_target(place: Place, name: str) -> Target:
 async def _object(place: Place, kind: type[Any], name: str) -> Any:
     known = {one.metadata.name: one for one in await place.objects(kind, {})}
     if name not in known:
-        raise NotFound(f"there is no {kind.__name__.lower()} {name}", did_you_mean(name, known).capitalize())
+        raise NotFound(f"no {kind.__name__.lower()} {name}", did_you_mean(name, known).capitalize())
     return known[name]
 
 
 def _advice(record: Record) -> str:
-    return f"It is Suspended: tfjob resume {record.name}{record.options}" if record.state == "Suspended" else ""
+    return (
+        f"It is suspended. To continue it: tfjob resume {record.name}{record.options}"
+        if record.state == "Suspended"
+        else ""
+    )
 
 
 def is_running(pod: Pod) -> bool:
-    """Return whether the containers of a pod run."""
     return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether a pod takes connections."""
     return pod.is_ready
 
 
@@ -278,9 +278,9 @@ def parse_pair(text: str) -> PortPair:
     """Read `LOCAL:REMOTE`, `PORT` or `:REMOTE`, as kubectl does. Raises InvalidRequest."""
     match = _PAIR.fullmatch(text)
     if match is None or (match[1] is None and not match[2].isdigit()):
-        raise InvalidRequest(f"{text!r} is not a pair of ports: write LOCAL:REMOTE, PORT or :REMOTE")
+        raise InvalidRequest(f"invalid ports {text!r}: use LOCAL:REMOTE, PORT or :REMOTE")
     remote = match[2]
     local = int(match[1] or 0) if match[1] is not None else int(remote)
     if local > LAST_PORT or (remote.isdigit() and not 0 < int(remote) <= LAST_PORT):
-        raise InvalidRequest(f"{text!r}: a port is a number from 1 to {LAST_PORT}")
+        raise InvalidRequest(f"invalid port in {text!r}: use a number from 1 to {LAST_PORT}")
     return PortPair(local, remote)

@@ -1,10 +1,10 @@
-"""A thread with an event loop, through which synchronous code calls asynchronous code.
+"""A thread with an event loop, for synchronous code that calls asynchronous code.
 
     with Portal() as portal:
         client = portal.enter(Client(access))
         pods = portal.call(client.list(PODS))
 
-It also works where the calling thread has a running event loop of its own, as in a notebook.
+It also works if the calling thread has a running event loop, as in a notebook.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 
 class Portal(Caller):
-    """One thread with one event loop, within `with`."""
+    """A thread with an event loop, within `with`."""
 
     def __init__(self) -> None:
         self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._closing = asyncio.Event()
         self._entered = AsyncExitStack()
         self._owes_interrupt = False
-        # A daemon: a second Ctrl-C must end the process, whatever the event loop still does.
+        # A daemon, because a second Ctrl-C must end the process even if the event loop is busy.
         self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="tfjob-portal", daemon=True)
 
     def __enter__(self) -> Self:
@@ -46,7 +46,7 @@ class Portal(Caller):
         return not self._loop.is_closed()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the result; Ctrl-C cancels the work and waits for its end, a second Ctrl-C does not wait."""
+        """Return the result of a coroutine. Ctrl-C cancels it and waits for its end; a second Ctrl-C does not wait."""
         outcome: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
 
@@ -62,7 +62,7 @@ class Portal(Caller):
                 outcome.set_exception(asyncio.CancelledError())
 
         try:
-            # The other thread may run for a while before this one is back from its call.
+            # This thread may be interrupted before the call returns, although the work has been queued.
             self._loop.call_soon_threadsafe(start)
             return outcome.result()
         except KeyboardInterrupt:
@@ -75,7 +75,7 @@ class Portal(Caller):
         return result
 
     def iterate(self, values: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Give the values as they come; a Ctrl-C in the moment in which one comes takes effect after it."""
+        """Yield the values; a Ctrl-C that arrives together with a value takes effect after it."""
         self._owes_interrupt = False
         for value in super().iterate(values):
             yield value
@@ -83,7 +83,7 @@ class Portal(Caller):
                 raise KeyboardInterrupt
 
     def enter(self, context: AbstractAsyncContextManager[T], seconds: float | None = None) -> T:
-        """Enter an asynchronous context, which is left when the portal closes. Raises TimeoutError."""
+        """Enter an asynchronous context; it exits when the portal closes. Raises TimeoutError."""
 
         async def enter() -> T:
             async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""How far a training is, read from the lines that its replicas print, and snapshots of jobs for the live view."""
+"""The progress of a training, parsed from its output, and snapshots of jobs for the live view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfjob.plan.policy.verdict import ANSI
 _OF = r"(?:\s*(?:/|of)\s*(?P<{0}>\d+))?"
 _EPOCH = re.compile(r"(?<![\w/])epoch\b[\s:#=\[]*(?P<epoch>\d+)" + _OF.format("epochs") + r"\b", re.IGNORECASE)
 _STEP = re.compile(
-    # Neither a rate (`3ms/step`, `global_step/sec: 83`) nor a fraction (`step 0.5`) is a step.
+    # A rate (`3ms/step`, `global_step/sec: 83`) or a fraction (`step 0.5`) is not a step.
     r"(?<![\w/])(?:global[_ ])?(?:step|iteration|iter)\b(?!/)[\s:#=\[]*(?P<step>\d+)(?!\.\d)"
     + _OF.format("steps")
     + r"\b",
@@ -30,12 +30,12 @@ _KERAS = re.compile(r"\s*(?P<step>\d+)/(?:(?P<steps>\d+)|Unknown)\s+(?:[\[━]|-
 _TQDM = re.compile(r"\d+%\|.*\|\s*(?P<step>\d+)/(?P<steps>\d+) \[")
 _LOSS = re.compile(r"(?<![\w-])loss\b\s*[:=]?\s*(?P<loss>[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 REMEMBERED = 20
-"""Lines of a replica between two looks that are searched for its progress: of a flood, the end."""
+"""Lines per replica that are searched for progress between two paintings; earlier ones are skipped."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known of a training; a line that says nothing of it changes nothing."""
+    """The progress of a training."""
 
     epoch: int | None = None
     epochs: int | None = None
@@ -44,14 +44,14 @@ class Progress:
     loss: str = ""
 
     def after(self, line: str) -> Progress:
-        """The progress once a replica has printed a line."""
+        """Return the progress after a line of output; unchanged if the line has none."""
         text = ANSI.sub("", line)
         epoch = _EPOCH.search(text)
         step = _KERAS.match(text) or _TQDM.search(text) or _STEP.search(text) or _BATCH.search(text)
         found = self
         if epoch:
             number, of = int(epoch["epoch"]), _number(epoch["epochs"])
-            # The steps of Keras begin anew with each epoch.
+            # Keras counts steps from 1 in each epoch.
             same = number == self.epoch
             found = replace(found if same else Progress(), epoch=number, epochs=of or (self.epochs if same else None))
         if step:
@@ -61,7 +61,6 @@ class Progress:
         return found
 
     def __str__(self) -> str:
-        """In a few words; empty when nothing is known."""
         words = []
         if self.epoch is not None:
             words.append(f"epoch {_of(self.epoch, self.epochs)}")
@@ -82,7 +81,7 @@ def _of(number: int, whole: int | None) -> str:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A job, its replicas, and by the name of a replica what it uses and what it is doing."""
+    """A job and its replicas, with the usage and the progress of each replica by name."""
 
     record: Record
     replicas: Sequence[Replica] = ()
@@ -106,19 +105,18 @@ class AttachedJob(Protocol):
     notices: deque[str]
 
     @property
-    def job(self) -> TFJob | Deployment:
-        """The job as it is now."""
+    def job(self) -> TFJob | Deployment: ...
 
     def unkept(self) -> list[Line]:
-        """Take the lines that are not in the record, because a disk is full."""
+        """Remove and return the lines that could not be written to the record, for example because a disk is full."""
 
     def snapshot(self) -> Snapshot:
-        """Return how the job and its replicas are now; `doing` is not known here."""
+        """Return the present state of the job and its replicas, without `doing`."""
 
 
 @dataclass
 class _Said:
-    """What one attempt of a replica said."""
+    """The output of one attempt of a replica."""
 
     attempts: int = 0
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -126,7 +124,7 @@ class _Said:
     progress: Progress = field(default_factory=Progress)
 
     def doing(self, partial: str) -> str:
-        """How far it is, else its last line; `partial` is one that has begun and is being redrawn, perhaps."""
+        """Return the progress, or else the last line; `partial` is a line without a newline, such as a progress bar."""
         while self.lines:
             line = self.lines.popleft()
             self.progress = self.progress.after(line)
@@ -136,18 +134,18 @@ class _Said:
 
 
 class Doings:
-    """What the replicas of a job are doing, by what they say."""
+    """The progress of all replicas of a job."""
 
     def __init__(self) -> None:
         self._said: dict[str, _Said] = {}
 
     def take(self, line: Line) -> None:
-        """Keeps a line, for the next look; cheap, because there may be a hundred thousand of them in a second."""
+        """Keep a line for the next `look`. This is cheap, because there may be 100,000 lines per second."""
         if not line.notice:
             self._of(line.replica).lines.append(line.text)
 
     def look(self, replicas: Iterable[Replica], partial: Mapping[str, str]) -> dict[str, str]:
-        """By replica, its progress or its last line; of a replica that was started again, only what came since."""
+        """Return the progress or the last line of each replica; after a restart, only of the new attempt."""
         begun = {label.partition("/")[0]: text for label, text in partial.items()}
         doing = {}
         for replica in replicas:
@@ -159,5 +157,4 @@ class Doings:
         return doing
 
     def _of(self, label: str) -> _Said:
-        """By replica: of one with several containers, all that they say."""
         return self._said.setdefault(label.partition("/")[0], _Said())

@@ -1,7 +1,7 @@
-"""Takes out of objects and lines what nobody else should read; pure.
+"""Replace secrets in objects and log lines. Pure.
 
-By name (a variable called DB_PASSWORD), by shape (a token that clouds give out, a password in a URL) and by place (what
-a Secret holds). What is no secret stays: a bundle that says nothing helps nobody.
+Secrets are recognized by name (a variable DB_PASSWORD), by shape (an access token, a password in a URL) and by place
+(the content of a Secret). Everything else stays, so that a bug report remains useful.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NAME = re.compile(
     r"passw|secret|token|credential|api_?key|access_?key|private_?key|auth|bearer|session|cookie", re.IGNORECASE
 )
 _HARMLESS = re.compile(r"(Name|Ref|Path|Seconds|Mount)$|^(automountServiceAccountToken|secret|serviceAccountToken)$")
-"""Fields of the Kubernetes API that name a secret and do not hold it."""
+"""Fields of the Kubernetes API that refer to a secret but do not contain it."""
 _LEFT_OUT = ("managedFields", LAST_APPLIED)
-"""Long, and said elsewhere; the second one is a whole object as one text."""
+"""Long, and redundant; the second one is a whole object as a string."""
 _SHAPES = (
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
@@ -38,35 +38,27 @@ _ASSIGNED = re.compile(
 
 
 def text(line: str) -> str:
-    """A line of a log, or any other text."""
     for shape in _SHAPES:
         line = shape.sub(HIDDEN, line)
     return _ASSIGNED.sub(lambda match: match["name"] + HIDDEN, line)
 
 
 def document(value: Any, name: str = "") -> Any:
-    """A plain object; `name` is what the field that holds it is called."""
     if isinstance(value, Mapping):
         if value.get("kind") == "Secret":
-            return {key: _hidden(one) if key in ("data", "stringData") else one for key, one in value.items()}
+            secret = ("data", "stringData")
+            return {key: dict.fromkeys(one or {}, HIDDEN) if key in secret else one for key, one in value.items()}
         if "name" in value and "value" in value:
             return _variable(value)
         return {key: document(one, str(key)) for key, one in value.items() if key not in _LEFT_OUT}
     if isinstance(value, list | tuple):
         return [document(one, name) for one in value]
     if isinstance(value, str):
-        return HIDDEN if value and _is_secret(name) else text(value)
+        is_secret = bool(_NAME.search(name)) and not _HARMLESS.search(name)
+        return HIDDEN if value and is_secret else text(value)
     return value
-
-
-def _hidden(contents: Mapping[str, Any] | None) -> dict[str, str]:
-    return dict.fromkeys(contents or {}, HIDDEN)
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
     hidden = HIDDEN if variable["value"] and _NAME.search(str(variable["name"])) else document(variable["value"])
     return {**variable, "value": hidden}
-
-
-def _is_secret(name: str) -> bool:
-    return bool(_NAME.search(name)) and not _HARMLESS.search(name)

@@ -1,4 +1,4 @@
-"""The state of every replica of a job, for `status`, the live view and `ps`; pure, the same wherever they run."""
+"""The state of every replica of a job, for `status`, the live view and `ps`. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TERMINATING = "Terminating"
 
 @dataclass(frozen=True)
 class Trace:
-    """What the pods of a replica left: the newest status, and how often the replica was started.
+    """What is known of a replica's pods: the newest status, and the number of starts.
 
-    `stopped` says that its newest pod did not end by itself; the other fields are those of `Replica`.
+    `stopped` says that tfjob stopped the newest pod; the other fields are those of `Replica`.
     """
 
     status: PodStatus | None
@@ -34,9 +34,9 @@ class Trace:
 
 
 def replicas(job: TFJob, pods: Iterable[Pod], traces: Mapping[str, Trace] | None = None) -> list[Replica]:
-    """Every replica that the job asks for, by its pod and its trace.
+    """Return all replicas of a job, from its pods and from traces by replica name.
 
-    Without traces, by name of the replica, the pods and the job's status say what there is to know.
+    Without traces, use only the pods and the status of the job.
     """
     by_task = {task: pod for pod in pods if (task := task_of(pod))}
     completed = members(job.status.completed_indexes)
@@ -50,7 +50,7 @@ def replicas(job: TFJob, pods: Iterable[Pod], traces: Mapping[str, Trace] | None
 
 
 def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_complete: bool = False) -> Replica:
-    """One replica, by its pod and its trace; `is_complete` says that it succeeded even if neither tells."""
+    """Return one replica from its pod and its trace; `is_complete` if the job's status records its success."""
     last = Pod(status=trace.status or PodStatus())
     container = main_container(last)
     ended = _end(container) if container else None
@@ -68,7 +68,7 @@ def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_compl
         exit_code=ended.exit_code if ended else 0 if is_complete else None,
         address=pod.status.pod_ip if pod else "",
         node=pod.spec.get("nodeName", "") if pod else "",
-        resources=resources_of(pod) if pod else {},
+        resources=pod.spec["containers"][0].get("resources") or {} if pod and pod.spec.get("containers") else {},
         start=trace.start,
         could_be_warm=trace.could_be_warm,
         pid=trace.pid if not ended else None,
@@ -76,12 +76,11 @@ def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_compl
 
 
 def _end(container: ContainerStatus) -> ContainerTerminated | None:
-    """Return how a container that does not run ended."""
     return container.state.terminated or (container.last_state.terminated if container.state.waiting else None)
 
 
 def _traces(job: TFJob, pods: Mapping[Task, Pod]) -> dict[str, Trace]:
-    """By what is left of the pods and what the job's status remembers of those that are gone."""
+    """Return traces from the present pods, and from the job's status for those that are gone."""
     begun = members(job.status.started) | members(job.status.completed_indexes)
     due = attempts_due(job, job.status)
     traces = {}
@@ -93,18 +92,16 @@ def _traces(job: TFJob, pods: Mapping[Task, Pod]) -> dict[str, Trace]:
 
 
 def replica_name(pod: Pod) -> str:
-    """Return what people call a pod: the task of a job, or the pod's own name."""
     task = task_of(pod)
     return task.name if task else pod.metadata.name
 
 
 def replica_names(job: TFJob | Deployment) -> list[str]:
-    """Return the names of the replicas that a job asks for; the pods of a Deployment have names of their own."""
     return [task.name for task in desired(job)] if isinstance(job, TFJob) else []
 
 
 def replica_counts(job: TFJob | Deployment) -> str:
-    """Return how many replicas of each type a job asks for: `1 chief, 2 worker`."""
+    """Return the number of replicas by type: `1 chief, 2 worker`."""
     if isinstance(job, Deployment):
         return f"{job.wanted_replicas} server{'' if job.wanted_replicas == 1 else 's'}"
     counts = Counter(task.type.lower() for task in desired(job))
@@ -112,7 +109,6 @@ def replica_counts(job: TFJob | Deployment) -> str:
 
 
 def log_labels(job: TFJob | Deployment) -> list[str]:
-    """Return the labels that the lines of a job's containers have, as far as they are known before it runs."""
     found: list[str] = []
     if isinstance(job, Deployment):
         return found
@@ -123,13 +119,5 @@ def log_labels(job: TFJob | Deployment) -> list[str]:
 
 
 def container_names(pod_spec: Mapping[str, Any]) -> list[str]:
-    """Return the names of a pod's containers, the main one first."""
     names = [container["name"] for container in pod_spec.get("containers") or ()]
     return sorted(names, key=lambda name: name != CONTAINER_NAME)
-
-
-def resources_of(pod: Pod) -> dict[str, Any]:
-    """Requests and limits of the main container, as the manifest has them."""
-    containers = pod.spec.get("containers") or [{}]
-    resources: dict[str, Any] = containers[0].get("resources") or {}
-    return resources

@@ -1,4 +1,4 @@
-"""Text about jobs for people: why a run failed, tables, times and sizes."""
+"""Text for users: why a run failed, tables, times and sizes."""
 
 from __future__ import annotations
 
@@ -9,31 +9,28 @@ from tfjob.api.types import Verdict
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
-    """Why a job failed, with the last lines of the replica that failed first."""
+    """Return why a job failed, with the last lines of the replica that failed first."""
     why = f" [{reason}]" if reason and reason not in ("ReplicaFailed", failure.reason) else ""
     told = all(line in failure.message for line in failure.last_lines)
     lines = "" if told else "".join(f"\n    {line}" for line in failure.last_lines)
-    said = f"\n  the last lines of {failure.replica}:{lines}" if lines else ""
+    said = f"\n  last lines of {failure.replica}:{lines}" if lines else ""
     attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
     return f"{failure.message}{attempt}{why}{said}"
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, three spaces apart."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (titles, *rows))
     return "\n".join(line.rstrip() for line in lines)
 
 
 def age(since: datetime | None, until: datetime | None = None) -> str:
-    """How long ago: `5s`, `3m12s`, `2h4m`, `3d2h`."""
     if since is None:
         return "-"
     return span((until or datetime.now(UTC)) - since)
 
 
 def span(length: timedelta) -> str:
-    """A time span in at most two units."""
     seconds = max(0, int(length.total_seconds()))
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
@@ -44,18 +41,16 @@ def span(length: timedelta) -> str:
 
 
 def took(since: datetime, until: datetime | None) -> str:
-    """How long something lasted; short times with a decimal."""
+    """Return a duration, below ten seconds with a decimal."""
     length = (until or datetime.now(UTC)) - since
     return f"{length.total_seconds():.1f}s" if length < timedelta(seconds=10) else span(length)
 
 
 def clock(time: datetime | None) -> str:
-    """A moment, in UTC, as logs write it."""
     return f"{time:%Y-%m-%d %H:%M:%S}" if time else "-"
 
 
 def size(count: int) -> str:
-    """Bytes as people read them."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024 or unit == "GiB":

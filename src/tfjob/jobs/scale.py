@@ -1,4 +1,4 @@
-"""A job with other numbers of replicas."""
+"""Change the numbers of replicas of a job."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ class InvalidScale(UserError):
 
 
 def names_of(owner: TFJob | Deployment) -> list[str]:
-    """Return what can be scaled: the replica types of a job, or the replicas of a Deployment."""
+    """Return what can be scaled: the replica types of a job, or `replicas` of a Deployment."""
     return ["replicas"] if isinstance(owner, Deployment) else [name.lower() for name in owner.spec.tf_replica_specs]
 
 
 def scaled(owner: TFJob | Deployment, counts: Mapping[str, int]) -> TFJob | Deployment:
-    """Return the owner with these numbers, by what `names_of` returns in any case. Raises InvalidScale."""
+    """Return the owner with these counts, by the names of `names_of` in any case. Raises InvalidScale."""
     known = names_of(owner)
     for name, count in counts.items():
         if name.lower() not in known:
             if isinstance(owner, Deployment):
-                raise InvalidScale(f"{name}={count}: {owner.metadata.name} is a Deployment", f"Write replicas={count}.")
-            hint = " ".join(filter(None, (did_you_mean(name, known).capitalize(), f"The job has {', '.join(known)}.")))
+                raise InvalidScale(f"{name}={count}: {owner.metadata.name} is a Deployment", f"Use replicas={count}.")
+            hint = " ".join(
+                filter(None, (did_you_mean(name, known).capitalize(), f"Its replica types: {', '.join(known)}."))
+            )
             raise InvalidScale(f"{name}={count}: the job has no replica type {name}", hint)
     if isinstance(owner, Deployment):
         return replace(owner, spec={**owner.spec, "replicas": next(iter(counts.values()))})

@@ -4,7 +4,7 @@
         backend = SyncBackend(portal, portal.enter(connect(access)))
         for lines in backend.logs(backend.find("mnist"), LogQuery(tail=10)): ...
 
-This module does not load asyncio, which takes 30 ms: `Inline` is for backends that need no event loop.
+This module does not import asyncio, which takes 30 ms: `Inline` is for backends that do not need an event loop.
 """
 
 from __future__ import annotations
@@ -25,21 +25,19 @@ B = TypeVar("B", bound=Backend)
 
 
 class Caller(Protocol):
-    """What runs coroutines for synchronous code: a `Portal`, or `Inline`."""
+    """Runs coroutines for synchronous code: a `Portal` or `Inline`."""
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end."""
+    def call(self, work: Coroutine[Any, Any, T]) -> T: ...
 
     def serve(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that needs an event loop to its end."""
+        """Run a coroutine that needs an event loop and return its result."""
         return self.call(work)
 
     @property
-    def is_open(self) -> bool:
-        """Whether coroutines can still be run."""
+    def is_open(self) -> bool: ...
 
     def iterate(self, values: AsyncGenerator[T, None]) -> Iterator[T]:
-        """Give the values as they come; the generator is closed with this one."""
+        """Yield the values of an asynchronous generator, and close it at the end."""
 
         async def following() -> T | None:
             return await anext(values, None)
@@ -57,12 +55,11 @@ class Caller(Protocol):
 
 
 class Inline(Caller):
-    """Runs coroutines that await no event loop, in the calling thread; `sleep` is how they wait."""
+    """Runs coroutines that do not need an event loop, in the calling thread; they wait with `sleep`."""
 
     is_open = True
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in one step."""
         try:
             work.send(None)
         except StopIteration as done:
@@ -72,7 +69,7 @@ class Inline(Caller):
         raise RuntimeError("this backend needs an event loop")
 
     def serve(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in an event loop of its own, in the calling thread."""
+        """Run a coroutine in a new event loop, in the calling thread."""
         import asyncio
 
         return asyncio.run(work)
@@ -83,7 +80,6 @@ class Inline(Caller):
 
 
 def _waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """Return the synchronous form of a method of a backend."""
 
     def call(self: SyncBackend[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         work: Coroutine[Any, Any, T] = getattr(self.backend, method.__name__)(*args, **kwargs)
@@ -93,7 +89,7 @@ def _waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
 
 
 class SyncBackend(Generic[B]):
-    """The methods of `Backend`, each of which waits for its result; `backend` is the asynchronous one."""
+    """The synchronous methods of `Backend`; `backend` is the asynchronous backend."""
 
     def __init__(self, caller: Caller, backend: B) -> None:
         self.backend = backend
@@ -103,7 +99,6 @@ class SyncBackend(Generic[B]):
         self._caller = caller
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine where the backend runs."""
         return self._caller.call(work)
 
     jobs = _waiting(Backend.jobs)

@@ -1,4 +1,4 @@
-"""The background process that drives a run, for every kind that this machine knows."""
+"""The background process that drives a run, with all kinds of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfjob.local.state.store import open_store
 
 
 def main(arguments: list[str]) -> None:
-    """Drive a run: `HOME UID LOCK`, where LOCK is the inherited descriptor of the driver's lock."""
+    """Drive a run; arguments: `HOME UID LOCK`, where LOCK is the inherited descriptor of the driver lock."""
     home, uid, lock = Home(Path(arguments[0])), arguments[1], int(arguments[2])
     os.set_inheritable(lock, False)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Jobs of a cluster: prepare them, show every object that they create, and submit them; all of a manifest or none."""
+"""Jobs for a cluster: prepare them, preview their objects, and submit all jobs of a manifest or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfjob.errors import InvalidRequest
 from tfjob.jobs.backend import Record
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
-from tfjob.kube.cluster.tensorflow_org import wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
@@ -40,18 +40,18 @@ ONLY_LOCAL = {
     "no_limits": "--no-limits",
     "cpu": "--cpu",
 }
-"""The fields of a request that are about this machine, in addition to `warm`."""
-UID = "(given by the cluster)"
+"""The fields of a request that only apply to this machine, in addition to `warm`."""
+UID = "(set by the cluster)"
 UNDRAWN = "xxxx"
-"""In place of a TfJob's RuntimeId, which the operator draws; names are made of it, so it has the shape of one."""
+"""A placeholder for a TfJob's RuntimeId, which the operator chooses; it is part of names, so it must be valid there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterJobs(Prepared):
     """Jobs for a cluster.
 
-    `unanswered` is set if the cluster could not say how it keeps TfJobs of tensorflow.org: the manifests are then those
-    for a cluster that has them, and cannot be submitted.
+    `unanswered` is set if the cluster could not be asked whether it serves TfJobs of tensorflow.org. The manifests then
+    assume that it does, and cannot be submitted.
     """
 
     submission: Submission
@@ -59,7 +59,6 @@ class ClusterJobs(Prepared):
 
 
 def prepare(request: Request) -> ClusterJobs:
-    """Check a request and return what is sent to the cluster."""
     refuse_local_options(request)
     data, manifest = read_request(request)
     warnings = check(manifest.problems)
@@ -77,16 +76,15 @@ def prepare(request: Request) -> ClusterJobs:
 
 
 def refuse_local_options(request: Request) -> None:
-    """Raise InvalidRequest for options that are about this machine."""
     given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
     if request.warm is not None:
         given.append("--warm" if request.warm else "--cold")
     if given:
-        raise InvalidRequest(f"{given[0]} is about this machine, and the job is for a cluster", "Leave it out.")
+        raise InvalidRequest(f"{given[0]} only applies to this machine, not to a cluster", "Leave it out.")
 
 
 def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]], KubeError | None]:
-    """Return the jobs as the cluster keeps them; it is asked only if one was written for tensorflow.org."""
+    """Return the jobs in the versions that the cluster serves; ask it only if a job was written for tensorflow.org."""
     manifests = [to_version(job, API_VERSION)[0] for job in jobs]
     if not any(origin(job).wraps_pods for job in jobs):
         return manifests, None
@@ -98,13 +96,12 @@ def _kept(request: Request, jobs: Sequence[TFJob]) -> tuple[list[dict[str, Any]]
 
 
 def _canonical(job: TFJob) -> TFJob:
-    """Return the job with the names of its replica types as the CRD has them."""
     specs = {canonical_type(name): spec for name, spec in job.spec.tf_replica_specs.items()}
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
 
 def problems(backend: SyncKubeBackend, manifest: Manifest, namespace: str) -> list[Problem]:
-    """Return what the cluster would say to each job and object, with the place in the file; nothing is created."""
+    """Return the problems that the cluster finds in a dry run, with their places in the file."""
     found: list[Problem] = []
     for entry in manifest.entries:
         job = with_namespace(entry, _canonical(entry.written), namespace, backend.namespace)
@@ -121,18 +118,16 @@ def problems(backend: SyncKubeBackend, manifest: Manifest, namespace: str) -> li
 
 @dataclass(frozen=True)
 class Preview:
-    """Every object that the jobs create; the RuntimeIds of the jobs named in `undrawn` are placeholders."""
+    """All objects of the jobs; the jobs in `undrawn` have placeholders as RuntimeIds."""
 
     objects: Sequence[dict[str, Any]]
     undrawn: Sequence[str]
 
     def yaml(self) -> str:
-        """Return the objects as documents that `kubectl` takes."""
         return plain_yaml(self.objects)
 
 
 def preview(prepared: ClusterJobs) -> Preview:
-    """Return the objects that `submit` sends, without the content of Secrets, and what the operator makes of them."""
     objects, undrawn = without_contents(prepared.submission.objects), []
     for manifest in prepared.submission.manifests:
         job = _as_read(manifest)
@@ -143,14 +138,13 @@ def preview(prepared: ClusterJobs) -> Preview:
 
 
 def children(job: TFJob) -> list[Object]:
-    """Return what an operator with its default settings creates for a job."""
     wrapped = origin(job).wraps_pods
     made = first_children(job, Settings())
-    return [wrapper(child) if wrapped and isinstance(child, Pod) else child for child in made]
+    return [TensorFlowOrgStorage.wrap(child) if wrapped and isinstance(child, Pod) else child for child in made]
 
 
 def _as_read(manifest: dict[str, Any]) -> TFJob:
-    """Return the job as the operator reads it; a TfJob that asks for no RuntimeId has a placeholder for it."""
+    """Return the job as the operator reads it; a TfJob without a RuntimeId gets a placeholder."""
     job = read_job(manifest["kind"], msgspec.json.encode(manifest))
     if not origin(job).has_runtime_id or job.metadata.annotations.get(RUNTIME_ID):
         return job
@@ -158,7 +152,7 @@ def _as_read(manifest: dict[str, Any]) -> TFJob:
 
 
 def _plain(child: Object) -> dict[str, Any]:
-    # Through JSON, so that parts that templates share are written out each time.
+    # Through JSON, so that parts that templates share do not become YAML aliases.
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(child))
     plain.pop("status", None)
     for owner in plain["metadata"].get("ownerReferences", ()):
@@ -171,10 +165,10 @@ def _plain(child: Object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a submission created; `servers` are the Deployments, which the cluster's own controller runs.
+    """What a submission created; `servers` are Deployments, which the cluster's controller runs.
 
-    If it was interrupted, all jobs exist or none, or it is unknown whether they do, because the API server had not
-    answered: `missing` and `unknown` are the manifests of those.
+    After an interruption, either all jobs exist or none (`missing`), or the API server has not answered and it is
+    unknown whether they exist (`unknown`).
     """
 
     records: list[Record] = field(default_factory=list)
@@ -185,7 +179,7 @@ class Outcome:
 
 
 def submit(backend: SyncKubeBackend, prepared: ClusterJobs) -> Outcome:
-    """Create the objects and jobs; an interruption undoes nothing that the API server has already begun."""
+    """Create the objects and jobs; an interruption does not undo requests that the API server is processing."""
     if prepared.unanswered is not None:
         raise prepared.unanswered
     manifests = prepared.submission.manifests

@@ -1,4 +1,4 @@
-"""Attached runs on this machine: the process that asked for the jobs drives them, and they end with it.
+"""Attached runs on this machine: this process drives the jobs, and they end with it.
 
 with attach(prepared) as attached:
     await attached.run(on_change)
@@ -38,7 +38,7 @@ from tfjob.local.state.store import Run, Store, open_store
 
 @contextmanager
 def attach(prepared: LocalJobs) -> Iterator[DrivenJobs]:
-    """Store the jobs, to be driven by this process; all of them or none."""
+    """Store the jobs, all or none, for this process to drive."""
     with open_machine(write=True) as (home, store):
         yield DrivenJobs(home, store, submit(home, store, prepared.submissions, attached=True))
 
@@ -79,7 +79,7 @@ class DrivenJob:
         return Snapshot(record(run), self._replicas(run, pods), usage)
 
     def _replicas(self, run: Run, pods: Sequence[Pod]) -> list[Replica]:
-        """As `status` shows them; read again when the job or a pod has changed."""
+        """Return the replicas; read them again only if the job or a pod has changed."""
         version = [run.stored.metadata.resource_version, *(pod.metadata.resource_version for pod in pods)]
         if version != self._version:
             self._version, self._known = version, replicas(self._store, run)
@@ -90,7 +90,7 @@ class DrivenJob:
 
     @cached_property
     def _store(self) -> Store:
-        """A connection for the thread that shows the job."""
+        """A separate connection, for the thread that shows the job."""
         return open_store(self._home.database, write=False)
 
 
@@ -104,7 +104,7 @@ class DrivenJobs:
         self.backend: SyncBackend[LocalBackend] = sync_backend(home, store)
         self._store = store
         kinds = machine_kinds(durations_from(os.environ))
-        # A connection each: what one driver has seen of the store must not hide it from another.
+        # A connection per driver, because a connection reports each change only once.
         self._drivers = [
             Driver(
                 home,
@@ -119,7 +119,7 @@ class DrivenJobs:
         ]
 
     async def run(self, on_change: Callable[[], None], *, measure: bool) -> None:
-        """Drive all jobs until they are at rest; `on_change` is called whenever something may have changed."""
+        """Drive all jobs until they are settled; call `on_change` whenever something may have changed."""
         try:
             await asyncio.gather(*(driver.drive(on_change) for driver in self._drivers))
         finally:
@@ -127,17 +127,15 @@ class DrivenJobs:
                 driver.store.close()
 
     def stop(self) -> None:
-        """Suspend the jobs, so that `resume` can continue them."""
         for driver in self._drivers:
             driver.stop()
 
     def kill(self) -> None:
-        """End every replica that is stopping at once."""
+        """Kill all replicas that are stopping."""
         for driver in self._drivers:
             driver.kill()
 
     def results(self) -> list[Record]:
-        """Return the jobs as they are now, without those that were deleted."""
         runs = (self._store.run(job.record.uid) for job in self.jobs)
         left = (record(run) for run in runs if run is not None)
         return [one for one in left if one.current or one.is_finished]

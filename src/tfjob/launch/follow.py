@@ -1,4 +1,4 @@
-"""Attached runs on a cluster: this process follows the jobs and keeps what they say; they continue without it."""
+"""Attached runs on a cluster: this process follows the jobs and records their output; they continue without it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tfjob.plan.facts.tasks import task_of
 
 MOMENT_SECONDS = 1.0
 METRICS_SECONDS = 15.0
-"""How often a metrics server measures, as it is installed."""
+"""The default interval of a metrics server."""
 MOST_UNKEPT = 10_000
-"""Lines that could not be kept and are not shown yet; the job's output is not read further until they are."""
+"""Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOOK_SECONDS = 0.02
 
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
@@ -55,7 +55,6 @@ class FollowedJob:
         self.folder = self._writer.folder
 
     def unkept(self) -> list[Line]:
-        """Take the lines that are not in the record, because a disk is full."""
         return [self._unkept.popleft() for _ in range(len(self._unkept))]
 
     def snapshot(self) -> Snapshot:
@@ -65,7 +64,7 @@ class FollowedJob:
         return Snapshot(self._backend.record(job), replicas(job, pods), usage)
 
     async def follow(self, backend: KubeBackend, on_change: Callable[[], None], *, measure: bool) -> None:
-        """Keep everything until the job is over."""
+        """Record everything until the job has ended."""
         self._on_change = on_change
         work = [self._follow_events(backend), self._report_unseen(), *([self._measure(backend)] if measure else [])]
         tasks = [asyncio.create_task(one) for one in work]
@@ -82,7 +81,7 @@ class FollowedJob:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if self._writer.trouble:
-                self.notices.append(f"not all of it was kept here: {self._writer.trouble}")
+                self.notices.append(f"the record on this machine is incomplete: {self._writer.trouble}")
 
     def _changed(self, job: TFJob | None) -> None:
         if job is not None:
@@ -91,7 +90,7 @@ class FollowedJob:
             self._on_change()
 
     async def _follow_events(self, backend: KubeBackend) -> None:
-        """Follow the job's own Events, if the user may see them."""
+        """Follow the Events of the job, if the user may see them."""
         selector = f"involvedObject.uid={self.record.uid}"
         namespace = self.record.job.metadata.namespace
         try:
@@ -107,7 +106,7 @@ class FollowedJob:
             self._on_change()
 
     async def _measure(self, backend: KubeBackend) -> None:
-        """Ask what the pods use; a cluster that does not serve it is asked once."""
+        """Read the usage of the pods periodically, if the cluster serves metrics."""
         while True:
             with suppress(Unreachable, ApiError):
                 usage = await usage_by_pod(backend.client, self.job)
@@ -117,12 +116,11 @@ class FollowedJob:
             await asyncio.sleep(METRICS_SECONDS)
 
     async def _report_unseen(self) -> None:
-        """Report once that no operator has looked at the job."""
         patience = self._backend.client.durations.unseen
         await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
         if is_unseen(self.job, datetime.now(UTC), patience):
-            hint = f"is one running? tfjob doctor{self.record.options}"
-            self.notices.append(f"no operator has looked at it; {hint}")
+            check = f"tfjob doctor{self.record.options}"
+            self.notices.append(f"no operator has looked at the job. To check that one is running: {check}")
             self._on_change()
 
 
@@ -137,25 +135,23 @@ class FollowedJobs:
         self._following: asyncio.Task[None] | None = None
 
     async def run(self, on_change: Callable[[], None], *, measure: bool) -> None:
-        """Follow all jobs until they are over, or until `stop`; `on_change` is called when something has changed."""
+        """Follow all jobs until they end, or until `stop`; call `on_change` when something has changed."""
         self._following = asyncio.create_task(self._follow(on_change, measure=measure))
         with suppress(asyncio.CancelledError):
             await self._following
 
     async def _follow(self, on_change: Callable[[], None], *, measure: bool) -> None:
-        # In this thread, whose signals the caller handles; so it needs connections of its own.
+        # With new connections, because this runs in the caller's thread, which handles signals, and not in the portal.
         async with self.backend.backend.reconnect() as here:
             await asyncio.gather(*(job.follow(here, on_change, measure=measure) for job in self.jobs))
 
     def stop(self) -> None:
-        """Follow the jobs no longer."""
         if self._following is not None:
             self._following.cancel()
 
     def kill(self) -> None:
-        """Do nothing more: the jobs continue."""
+        """Do nothing: the jobs continue."""
 
     def results(self) -> list[Record]:
-        """Return the jobs as they are now, without those that were deleted."""
         left = (self.backend.refresh(job.record) for job in self.jobs)
         return [record for record in left if record is not None]

@@ -1,4 +1,4 @@
-"""Jobs of this machine: prepare them, show their processes, and submit them; all of a manifest or none."""
+"""Jobs for this machine: prepare them, preview their processes, and submit all jobs of a manifest or none."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ from tfjob.plan.policy import cleanup
 logger = logging.getLogger(__name__)
 
 CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
-ENDS_WITH_US = "None keeps no replica of an attached run: all end with it"
+ENDS_WITH_US = "None has no effect in an attached run: all replicas end with it"
 POD_FOLDER = Path("(pod folder)")
 DEFAULT_NAMESPACE, SERVICE = "default", "Service"
 NOTHING_SELECTED = "selects no pod of this manifest"
-SEVERAL_SELECTED = "selects pods of {}, but a Service of this machine belongs to one of them"
+SEVERAL_SELECTED = "selects pods of {}; on this machine, a Service can select pods of only one"
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How the jobs of a request use this machine; `notes` say why that is less than the best."""
+    """How the jobs of a request use this machine; `notes` explain what is not available."""
 
     config: Config
     options: Options
@@ -76,7 +76,6 @@ class LocalJobs(Prepared):
 
 
 def prepare(request: Request) -> LocalJobs:
-    """Check a request against this machine and return what it creates."""
     data, manifest = read_request(request)
     setup = set_up(request)
     warnings = check([*manifest.problems, *problems(manifest, setup, request.namespace)])
@@ -101,7 +100,6 @@ def prepare(request: Request) -> LocalJobs:
 
 
 def _owners(manifest: Manifest, namespace: str) -> list[TFJob | Deployment]:
-    """Return the jobs and Deployments of a manifest in their namespaces."""
     found: list[TFJob | Deployment] = [
         with_namespace(entry, entry.job, namespace, DEFAULT_NAMESPACE) for entry in manifest.entries
     ]
@@ -124,7 +122,7 @@ def _services(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> tuple
         if len(selected) != 1:
             names = [f"{owners[number].kind} {owners[number].metadata.name}" for number in selected]
             problem = Problem("", SEVERAL_SELECTED.format(" and ".join(names)), "select the pods of one")
-            nothing = Problem("", NOTHING_SELECTED, "write the labels of its pods")
+            nothing = Problem("", NOTHING_SELECTED, "use the labels of a pod template")
             problems.append(part.located(problem if selected else nothing, ("spec", "selector")))
             continue
         ((place, pods),) = selected.items()
@@ -136,7 +134,7 @@ def _services(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> tuple
 
 
 def _selected(service: Service, owner: TFJob | Deployment) -> list[Pod]:
-    """Return the pods that a Service selects; one stands for all of a Deployment."""
+    """Return the pods that a Service selects; for a Deployment, one pod represents all."""
     if isinstance(owner, Deployment):
         template = owner.spec["template"]
         labels = template.get("metadata", {}).get("labels", {})
@@ -152,13 +150,13 @@ def _unknown_ports(service: Service, pods: Sequence[Pod]) -> Iterator[Problem]:
     for index, one in enumerate(service.spec.get("ports") or ()):
         target = one.get("targetPort") or one["port"]
         if all(pod.port(target) is None for pod in pods):
-            hint = "write the name of a containerPort, or its number"
+            hint = "use the name or number of a containerPort"
             yield Problem(f"spec.ports[{index}].targetPort", f"its pods have no port {target}", hint)
 
 
 def set_up(request: Request) -> Setup:
     """Read the configuration and choose how the jobs of a request use this machine."""
-    # A manifest's relative paths and its tfjob.toml start at its folder; a script's manifest is made here.
+    # Relative paths and tfjob.toml belong to the folder of the manifest; a script uses the current folder.
     here = request.file == "-" or is_script(request.file)
     project = Path.cwd() if here else Path(request.file).absolute().parent
     settings = config.load(project, os.environ)
@@ -183,9 +181,9 @@ def set_up(request: Request) -> Setup:
 
 
 def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
-    """Return what this machine does not support of a manifest or does differently, with the place in the file.
+    """Return what this machine does not support or does differently, with places in the file.
 
-    `namespace` is the requested one, for jobs that name none.
+    `namespace` is for jobs that do not name one.
     """
     options = setup.options
     host = admission.Host(
@@ -225,10 +223,10 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
 
 
 def _shared_names(manifest: Manifest, namespace: str) -> list[Problem]:
-    """Return a problem for each Deployment that has the name of a job of its manifest: commands know runs by name."""
+    """Return a problem for each Deployment with the name of a job of the manifest: commands find runs by name."""
     owners = [(owner.metadata.namespace, owner.metadata.name) for owner in _owners(manifest, namespace)]
     number = len(manifest.entries)
-    problem = Problem("", "is the name of a TFJob of this manifest", "give one of them another name")
+    problem = Problem("", "is also the name of a TFJob in this manifest", "rename one of them")
     return [
         part.located(problem, ("metadata", "name"))
         for owner, (_, part) in zip(owners[number:], manifest.deployments, strict=True)
@@ -237,7 +235,7 @@ def _shared_names(manifest: Manifest, namespace: str) -> list[Problem]:
 
 
 def _references(manifest: Manifest, namespace: str) -> References:
-    """Return what a job will find; the state is opened only for what the manifest does not contain."""
+    """Return the ConfigMaps and Secrets of a job; the store is opened only for those not in the manifest."""
     place = namespace or DEFAULT_NAMESPACE
 
     def config_map(name: str) -> Mapping[str, Any] | None:
@@ -259,7 +257,6 @@ def open_machine(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
 
 
 def children(prepared: Submission) -> list[Object]:
-    """Return the objects that the controller creates for a job or a Deployment on this machine."""
     if isinstance(prepared.owner, TFJob):
         return first_children(prepared.owner, MACHINE_SETTINGS)
     actions = DeploymentKind().plan(prepared.owner, Observation(), datetime.now(UTC)).actions
@@ -267,7 +264,6 @@ def children(prepared: Submission) -> list[Object]:
 
 
 def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
-    """Return the processes of each job, as objects of kind Process; values from Secrets are left out."""
     with open_machine(write=False) as (home, store):
         return [_processes(home, store, one) for one in prepared.submissions]
 
@@ -275,7 +271,7 @@ def processes(prepared: LocalJobs) -> list[list[dict[str, Any]]]:
 def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str, Any]]:
     owner, options = prepared.owner, prepared.options
     made = children(prepared)
-    # A pod of a Deployment has an address too, although no Service has its name.
+    # Pods of a Deployment have addresses too, although no Service has their names.
     named = [child for child in made if isinstance(child, Service)]
     named = named or [Service(metadata=child.metadata) for child in made]
     peers = planned(named, options.level)
@@ -333,7 +329,7 @@ def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) ->
 
 
 def _listens(peer: Peer, number: int, level: str) -> str:
-    """Return how the other replicas reach this one; the reduced levels choose addresses and ports at the start."""
+    """Return the address for other replicas; below the level full, addresses and ports are chosen at the start."""
     if level == "full":
         return f"{peer.name}.{peer.namespace}.svc:{number}"
     return f"{peer.ip}:{peer.ports.get(number, number)}"
@@ -344,9 +340,9 @@ def _listens(peer: Peer, number: int, level: str) -> str:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that runs in the background, and the messages that its submission recorded.
+    """A job in the background, and the messages of its submission.
 
-    `is_updated` is None for a new run, and tells whether one that runs has changed.
+    `is_updated` is None for a new run; for a running Deployment, whether it has changed.
     """
 
     record: Record
@@ -355,7 +351,7 @@ class Submitted:
 
 
 def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attached: bool) -> list[Started]:
-    """Store all jobs; none if one is rejected or if this is interrupted."""
+    """Store all jobs, or none if one is rejected or this is interrupted."""
     for one in submissions:
         submission.refuse_if_taken(store, one)
     started = []
@@ -368,7 +364,7 @@ def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attac
 
 
 def start(prepared: LocalJobs) -> list[Submitted]:
-    """Submit all jobs and start a driver for each in the background; a Deployment that runs is updated."""
+    """Submit all jobs and start a background driver for each; update Deployments that are already running."""
     from tfjob.local.jobs.backend import record
     from tfjob.local.jobs.runs import ensure_driven
     from tfjob.local.run.driver_lock import start_background

@@ -1,4 +1,4 @@
-"""What a request creates: the checks, and the objects that the controller makes of a job.
+"""The checks of a request, and the objects that the controller creates for a job.
 
 `local.prepare` and `cluster.prepare` return a `Prepared`. A dry run shows it, and `submit` creates it.
 """
@@ -41,27 +41,26 @@ def check(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TFJob:
-    """Return the job in the namespace of its manifest, else in the requested one, else in the default one."""
     own = choose_namespace(entry.part, entry.written.metadata.namespace, namespace) or default
     return replace(job, metadata=replace(job.metadata, namespace=own))
 
 
 def choose_namespace(part: Part, own: str, requested: str) -> str:
-    """Return the namespace of an object, else the requested one. Raises InvalidManifest if they differ."""
+    """Return the namespace of an object or else the requested one. Raises InvalidManifest if they differ."""
     if own and requested and own != requested:
-        problem = Problem("", f"is {own}, and the command line says -n {requested}")
+        problem = Problem("", f"is {own}, but the command line has -n {requested}")
         raise InvalidManifest([part.located(problem, ("metadata", "namespace"))])
     return own or requested
 
 
 def first_children(job: TFJob, settings: Settings) -> list[Object]:
-    """Return what the controller creates for a new job: asks the same plan, with the children made so far.
+    """Return the objects that the controller creates for a new job, by calling the same plan repeatedly.
 
-    For a suspended job, this is what it gets when it is resumed.
+    For a suspended job, return those that it gets when it is resumed.
     """
     made: list[Object] = []
     planned, fresh = _planned(resumed(job), made, settings)
-    while fresh:  # again, because some children wait until others exist
+    while fresh:  # repeat, because some children wait until others exist
         made += fresh
         planned, fresh = _planned(planned, made, settings)
     order = {task: number for number, task in enumerate(desired(job))}
@@ -75,7 +74,6 @@ def first_children(job: TFJob, settings: Settings) -> list[Object]:
 
 
 def _planned(job: TFJob, made: Sequence[Object], settings: Settings) -> tuple[TFJob, list[Object]]:
-    """Return the job after one pass, and the children that the pass creates."""
     kinds = (Pod, Service, ConfigMap, Deployment)
     observed = Observation({kind: [child for child in made if isinstance(child, kind)] for kind in kinds})
     decision = plan(job, observed, datetime.now(UTC), settings)

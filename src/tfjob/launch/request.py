@@ -1,6 +1,6 @@
-"""What is asked for: a manifest file or a script, with the options of a `run` command, and the manifest that it means.
+"""A request: a manifest file or a script with the options of `tfjob run`; and how to read its manifest.
 
-Importing this module is cheap, because the completion of a command line loads it.
+This module must be cheap to import, because shell completion loads it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCRIPT_SUFFIX = ".py"
 
 @dataclass(frozen=True)
 class ScriptRequest:
-    """The options that only a script has."""
+    """The options that only apply to scripts."""
 
     workers: int | None = None
     ps: int | None = None
@@ -35,24 +35,16 @@ class ScriptRequest:
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
-        """Return the options that were used, as the user wrote them."""
-        used = {
-            "--workers": self.workers is not None,
-            "--ps": self.ps is not None,
-            "--chief": self.chief,
-            "--evaluator": self.evaluator is not None,
-            "--image": bool(self.image),
-            "--in-image": self.in_image,
-            "--": bool(self.arguments),
-        }
-        return [option for option, given in used.items() if given]
+        """Return the names of the options that were used; `--` for arguments."""
+        used = [one.name for one in fields(self) if getattr(self, one.name) not in (one.default, [])]
+        return ["--" if name == "arguments" else f"--{name.replace('_', '-')}" for name in used]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A manifest or a script to run, where, and how.
+    """A manifest or a script to run, with its target and options.
 
-    The fields from `python` to `cpu`, and `warm`, are about this machine; a request for a cluster leaves them out.
+    The fields from `python` to `cpu`, and `warm`, only apply to this machine.
     """
 
     file: str
@@ -70,7 +62,7 @@ class Request:
 
 
 class Unreadable(InvalidRequest):
-    """A manifest that is not a file that can be read."""
+    """The manifest is not a readable file."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.source} {problem.message}", problem.hint[:1].upper() + problem.hint[1:])
@@ -78,23 +70,23 @@ class Unreadable(InvalidRequest):
 
 
 def read_request(request: Request) -> tuple[bytes, Manifest]:
-    """Return a manifest's bytes and what they hold: at least one job or Deployment, and no error."""
+    """Return the bytes and the content of a manifest that has no errors and at least one job or Deployment."""
     data, manifest = load(request)
     manifest.raise_for_errors()
     if not manifest.jobs and not manifest.deployments:
-        raise InvalidRequest(f"{request.file}: there is no job in it")
+        raise InvalidRequest(f"{request.file} contains no TFJob or Deployment")
     if request.name and not manifest.jobs:
-        raise InvalidRequest(f"--name renames a job, and {request.file} has none", "Write the name into the manifest.")
+        raise InvalidRequest(f"--name renames a TFJob, but {request.file} has none", "Set the name in the manifest.")
     return data, manifest
 
 
 def load(request: Request) -> tuple[bytes, Manifest]:
-    """Return the bytes of a manifest, or of the one that a script becomes, and what they hold, errors included."""
+    """Return the bytes and the content of a manifest, or of the manifest of a script, with its problems."""
     from tfjob.api.manifest import loader
 
     if is_script(request.file):
         if request.parameters:
-            raise InvalidRequest("-p is for manifests", "Write the arguments of the script after --.")
+            raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
         return data, loader.load(data, f"the manifest of {request.file}")
     _refuse_script_options(request.file, request.script)
@@ -102,7 +94,6 @@ def load(request: Request) -> tuple[bytes, Manifest]:
 
 
 def read_manifest(file: str, parameters: Sequence[str], name: str = "") -> tuple[bytes, Manifest]:
-    """Return the bytes of a manifest file, or of stdin for `-`, and what they hold with the parameters filled in."""
     from tfjob.api.manifest import loader
 
     values = pairs(parameters, "-p")
@@ -115,7 +106,7 @@ def _content(file: str) -> bytes:
 
     if file.startswith(("http://", "https://")):
         hint = f"download it first: curl -fsSLO {file}"
-        raise Unreadable(Problem("", "is a URL, and URLs are not fetched", hint, source=file))
+        raise Unreadable(Problem("", "is a URL, which tfjob does not download", hint, source=file))
     path = Path(file)
     if path.is_dir():
         found = sorted(inner for inner in path.iterdir() if inner.suffix in (".yaml", ".yml", ".json"))
@@ -125,7 +116,7 @@ def _content(file: str) -> bytes:
 
 
 def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
-    """Return the manifest with its parameters filled in and its job renamed: a script's as it is, a file's in v1.
+    """Return the text of a script's manifest, or of a manifest file in v1 with its parameters replaced.
 
     The content of Secrets is left out.
     """
@@ -142,7 +133,7 @@ def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
 
 
 def without_secrets(data: bytes, manifest: Manifest) -> bytes:
-    """Return the manifest as it is kept with a run: the content of its Secrets is in files of its own."""
+    """Return the manifest for the record of a run, without the content of Secrets, which separate files hold."""
     if not any(document["kind"] == "Secret" for document in manifest.objects):
         return data
     import yaml
@@ -154,12 +145,10 @@ def without_secrets(data: bytes, manifest: Manifest) -> bytes:
 
 
 def without_contents(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the objects of a manifest without the content of Secrets."""
     return [hidden_secret(document) if document["kind"] == "Secret" else document for document in objects]
 
 
 def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return a Secret with its keys alone, also where kubectl recorded what it had applied."""
     from tfjob.api.objects import LAST_APPLIED
 
     contents = {key: dict.fromkeys(secret[key], "(secret)") for key in ("data", "stringData") if secret.get(key)}
@@ -170,12 +159,12 @@ def hidden_secret(secret: dict[str, Any]) -> dict[str, Any]:
 
 
 def pairs(arguments: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """Return `KEY=VALUE` arguments as a mapping; `form` is how a message writes them."""
+    """Return `KEY=VALUE` arguments as a mapping; messages show `form`."""
     found: dict[str, str] = {}
     for argument in arguments:
         key, separator, value = argument.partition("=")
         if not separator or not key or (form != "KEY=VALUE" and not value):
-            raise InvalidRequest(f"{option} {argument}: write it as {form}")
+            raise InvalidRequest(f"invalid argument {option} {argument}: use {form}")
         if key in found:
             raise InvalidRequest(f"{option} {key} is given twice")
         found[key] = value
@@ -186,7 +175,7 @@ def pairs(arguments: Sequence[str], option: str, form: str = "KEY=VALUE") -> dic
 
 
 def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]) -> Request:
-    """Return a request with options named like its fields and those of a script; mappings become `KEY=VALUE`."""
+    """Return a request from options named after its fields and those of a script; mappings become `KEY=VALUE`."""
     given = dict(options)
     known = {field.name for field in fields(ScriptRequest)}
     script = ScriptRequest(**{name: given.pop(name) for name in options if name in known})
@@ -200,7 +189,6 @@ def is_script(file: str) -> bool:
 
 
 def script_manifest(request: Request) -> bytes:
-    """Return the manifest of a script, which is in the working folder on this machine or travels to a cluster."""
     from tfjob.api.manifest.script import Counts, documents, name_of
     from tfjob.api.text.writer import yaml_text
 
@@ -211,22 +199,21 @@ def script_manifest(request: Request) -> bytes:
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
-    """Refuse options that only a script has; `file` is a manifest."""
     used = asked.options()
     if not used:
         return
     if used == ["--"]:
-        what, hint = f"{' '.join(asked.arguments)}: arguments are", "Write them into its containers' args."
+        what, hint = f"arguments ({' '.join(asked.arguments)}) apply", "Put them into the args of its containers."
     else:
-        what, hint = f"{used[0]} is", "Write it into the manifest: replicas and image are fields of it."
-    raise InvalidRequest(f"{what} for a script, and {file} is a manifest", hint)
+        what, hint = f"{used[0]} applies", "Set replicas and image in the manifest."
+    raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 
 def _for_here(file: str, asked: ScriptRequest) -> Script:
     from tfjob.api.manifest.script import Script
 
     if asked.in_image:
-        raise InvalidRequest("--in-image is about a cluster, and the job is for this machine", "Leave it out.")
+        raise InvalidRequest("--in-image only applies to a cluster, not to this machine", "Leave it out.")
     _script_text(file)
     return Script(file, asked.arguments)
 
@@ -237,7 +224,7 @@ def _for_cluster(file: str, asked: ScriptRequest) -> Script:
     if not asked.image:
         raise InvalidRequest(
             f"{file} needs an image to run in on a cluster",
-            "Name one that has Python and TensorFlow: --image tensorflow/tensorflow:2.21.0",
+            "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
     if asked.in_image:
         return Script(file, asked.arguments)
@@ -247,7 +234,7 @@ def _for_cluster(file: str, asked: ScriptRequest) -> Script:
     except Impossible as impossible:
         raise InvalidRequest(
             f"{file} cannot be sent to the cluster: {impossible.message}",
-            "Put it into the image with all that it needs, and add --in-image.",
+            "Put the script and everything that it needs into the image, and add --in-image.",
         ) from None
     return Script(file, asked.arguments, text)
 
@@ -258,10 +245,9 @@ def _script_text(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise InvalidRequest(f"{file} is no UTF-8 text") from None
+        raise InvalidRequest(f"{file} is not valid UTF-8") from None
 
 
 def _modules_alongside(script: Path) -> set[str]:
-    """Return the modules that the script could import from its own folder."""
     files = {path.stem for path in script.parent.glob("*.py")} - {script.stem}
     return files | {path.name for path in script.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}

@@ -1,4 +1,4 @@
-"""Requests for either place: submit their jobs in the background, or only check them."""
+"""Submit or check requests, for this machine or a cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
     from tfjob.launch.request import Request
 
-# The rooms of both places are loaded when they are needed: importing the Python client must stay quick.
+# The modules of both targets are imported when needed: importing the Python client must stay fast.
 
 
 def submit(request: Request) -> list[Record]:
-    """Start every job of a request in the background."""
     if request.target.cluster:
         from tfjob.launch import cluster
         from tfjob.launch.target import open_cluster
@@ -27,9 +26,9 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return what is wrong with a request, or odd about it, and what it would run by name; nothing is created.
+    """Return the problems of a request and the names of its jobs and Deployments; nothing is created.
 
-    Unless it `is_placed`, only the manifest itself is checked, and not whether the target can run it.
+    Unless it `is_placed`, check only the manifest and not whether the target can run it.
     """
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load

@@ -1,4 +1,4 @@
-"""Where jobs run: on this machine or on a cluster. A module of its own, because every command loads it at its start."""
+"""The target of jobs: this machine or a cluster. A separate module, because every command imports it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class On:
-    """Where jobs run: on this machine, or on the cluster of a kubeconfig's context (the current one without a name)."""
+    """This machine, or the cluster of a kubeconfig context (without a name, the current context)."""
 
     cluster: bool = False
     context: str = ""
 
     @property
     def words(self) -> str:
-        """The option as the user wrote it, for commands in hints."""
+        """The option on a command line, for hints."""
         return f" --on k8s{':' + self.context if self.context else ''}" if self.cluster else ""
 
 
 def parse_target(text: str) -> On:
-    """Return the place that `local`, `k8s` or `k8s:CONTEXT` names. Raises InvalidRequest."""
+    """Parse `local`, `k8s` or `k8s:CONTEXT`. Raises InvalidRequest."""
     where, separator, context = text.partition(":")
     if where == "k8s" and bool(context) == bool(separator):
         return On(True, context)
@@ -44,7 +44,6 @@ def parse_target(text: str) -> On:
 
 @contextmanager
 def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
-    """Open the jobs of one namespace of a cluster; with `seconds`, every wait ends after them."""
     from tfjob.kube.jobs.backend import open_backend
 
     with open_backend(*_cluster(on, namespace), seconds) as opened:
@@ -54,7 +53,6 @@ def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterat
 def open_backend(
     on: On, namespace: str, *, write: bool, seconds: float | None = None
 ) -> AbstractContextManager[SyncBackend[Any]]:
-    """Open the jobs of one namespace, here or there; `write` says whether something will be changed."""
     if on.cluster:
         return open_cluster(on, namespace, seconds)
     from tfjob.local.jobs.backend import open_backend as open_machine
@@ -64,7 +62,7 @@ def open_backend(
 
 
 def job_names(on: On, namespace: str, seconds: float) -> set[str]:
-    """Return the names of the jobs, in at most so many seconds; of this machine without loading the jobs."""
+    """Return the names of the jobs, within `seconds`; on this machine, without decoding the jobs."""
     if on.cluster:
         with open_cluster(on, namespace, seconds) as there:
             return {record.name for record in there.jobs()}
@@ -75,14 +73,12 @@ def job_names(on: On, namespace: str, seconds: float) -> set[str]:
 
 
 def probe_machine() -> None:
-    """Begin to try what this machine can do, while the rest of a command is loaded."""
     from tfjob.local.sandbox import capabilities
 
     capabilities.begin()
 
 
 def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:
-    """Open the jobs of one namespace, for the thread of an event loop."""
     if on.cluster:
         from tfjob.kube.jobs.backend import connect as connect_cluster
 
@@ -100,7 +96,7 @@ def _cluster(on: On, namespace: str) -> tuple[Access, str, str, Path]:
     from tfjob.local.state.home import find_home
 
     access = config.load(on.context or None)
-    # Two contexts may lead to one cluster, and a context to another one tomorrow.
+    # By server, because two contexts may share a cluster, and a context may change.
     records = find_home(os.environ).path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
     return access, namespace, on.words + elsewhere, records

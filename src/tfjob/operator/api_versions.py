@@ -1,7 +1,4 @@
-"""Which versions of the API an installation serves: one setting for both groups.
-
-ApiVersions.read("v1,v1beta1,tensorflow.org/v1alpha1")
-"""
+"""Which API versions an installation serves: one setting for both groups."""
 
 from __future__ import annotations
 
@@ -13,19 +10,19 @@ from tfjob.api.dialect import TENSORFLOW
 V1 = "v1"
 KNOWN = (V1, *OLDER_NAMES, TENSORFLOW)
 DEFAULT = (V1, "v1beta1", "v1alpha1", TENSORFLOW)
-"""All that the manifests of the last operators and of the documents are written in."""
+"""The versions of manifests for the latest operators and in the documents."""
 
 
 @dataclass(frozen=True)
 class ApiVersions:
-    """Versions of kubeflow.org, of which v1 is the one that is stored, and whether there is tensorflow.org."""
+    """The versions of kubeflow.org, of which v1 is stored, and whether tensorflow.org is served."""
 
     kubeflow: tuple[str, ...] = tuple(name for name in DEFAULT if name != TENSORFLOW)
     tensorflow: bool = True
 
     @classmethod
     def read(cls, text: str) -> ApiVersions:
-        """Read a list with commas. Raises ValueError with what is wrong."""
+        """Read `v1,v1beta1,tensorflow.org/v1alpha1`. Raises ValueError with the problem."""
         given = [word.strip() for word in text.split(",")]
         for name in given:
             if name not in KNOWN:
@@ -45,5 +42,5 @@ class ApiVersions:
 
     @property
     def stored(self) -> ApiVersions:
-        """The same groups without the versions that need conversion."""
+        """These groups without the versions that need conversion."""
         return ApiVersions(self.kubeflow[:1], self.tensorflow)

@@ -1,7 +1,7 @@
 """The options of an operator process and of an installation, and the operator's names in a cluster.
 
-Names and defaults are those of training-operator where it has the setting. The command line is made from the fields
-that are an `option`. This module is loaded for `--help`, so it imports little.
+Settings that training-operator also has use its names and defaults. The command line is built from the fields that are
+an `option`. `--help` loads this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 LEASE_NAME = "tf-operator"
 CONFIG_MAP = "tf-job-operator-config"
-"""The operator's configuration, in its own namespace."""
+"""The ConfigMap with the operator's configuration, in its namespace."""
 CONFIG_KEY = "controller_config_file.yaml"
-"""The key in that ConfigMap, as documented."""
+"""The documented key in that ConfigMap."""
 NAME = "tf-job-operator"
-"""Deployment, Service, ServiceAccount, roles and webhook configuration."""
+"""The name of the Deployment, Service, ServiceAccount, roles and webhook configuration."""
 NAMESPACE = "tf-job-operator"
 """The default namespace of the operator."""
 WEBHOOK = "validate.tfjobs.kubeflow.org"
-"""The one entry of the webhook configuration."""
+"""The only entry of the webhook configuration."""
 WEBHOOK_PATH, CONVERSION_PATH = "/validate", "/convert"
 METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
 MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
-"""The CRDs for an operator that converts nothing."""
+"""The command that applies the CRDs for an operator that does not convert versions."""
 OPTION = "option"
 GANG_SCHEDULER = "Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin."
 PULL_POLICIES = ("IfNotPresent", "Always", "Never")
 
 
 def option(text: str, default: Any, metavar: str | None = None, names: tuple[str, ...] = (), **more: Any) -> Any:
-    """Return a field that a command has an option for; `default` may be a function that makes it.
+    """Return a dataclass field that is also a command-line option; `default` may be a factory.
 
-    `names` are those of the option in addition to the field's own. `more` are settings of the option as click has them,
-    and `parse`, which makes a value of a string or raises ValueError.
+    `names` are further names of the option. `more` are click's settings of the option, and `parse`, a function from a
+    string to the value that may raise ValueError.
     """
     described = {OPTION: {"help": text, "metavar": metavar, "names": names, **more}}
     if callable(default):
@@ -51,7 +51,7 @@ def option(text: str, default: Any, metavar: str | None = None, names: tuple[str
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens; port 0 means that it is off."""
+    """The address of a server; port 0 turns it off."""
 
     host: str
     port: int
@@ -66,20 +66,26 @@ class Address:
             raise ValueError(f"invalid address {text!r}: use HOST:PORT, :PORT, or 0 to turn the server off")
         return cls(host.strip("[]"), int(port))
 
-    @classmethod
-    def own(cls, port: int) -> Address:
-        """Return where a port is served by default: outside a pod to this machine alone."""
-        return cls("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port)
-
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The names by which local callers reach it; none if it listens at every address."""
+        """The host names for the certificate; none if the server listens on every interface."""
         return () if self.host in ("", "0.0.0.0", "::") else (self.host,)  # noqa: S104 (what a user may write)
 
     def __str__(self) -> str:
         if not self.port:
             return "0"
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+def _address(text: str, port: int) -> Any:
+    """Return the option of an address; its default is every interface in a pod, the loopback interface elsewhere."""
+    return option(
+        text,
+        lambda: Address("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port),
+        "ADDRESS",
+        parse=Address.parse,
+        show_default=f"127.0.0.1:{port}; in a pod :{port}",
+    )
 
 
 def _groups(text: str) -> tuple[str, ...]:
@@ -94,7 +100,7 @@ def _groups(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Options:
-    """How one operator process works."""
+    """The options of one operator process."""
 
     namespace: str = option(
         "Manage jobs in this namespace only; a Role is then enough.", "", "NAME", ("-n",), envvar="KUBEFLOW_NAMESPACE"
@@ -112,20 +118,8 @@ class Options:
     lease_namespace: str = option(
         "Namespace of the Lease (default: the operator's namespace).", "", "NAME", envvar="POD_NAMESPACE"
     )
-    metrics_bind_address: Address = option(
-        "Address of /metrics; 0 turns it off.",
-        lambda: Address.own(METRICS_PORT),
-        "ADDRESS",
-        parse=Address.parse,
-        show_default="127.0.0.1:8080; in a pod :8080",
-    )
-    health_probe_bind_address: Address = option(
-        "Address of /healthz and /readyz; 0 turns them off.",
-        lambda: Address.own(HEALTH_PORT),
-        "ADDRESS",
-        parse=Address.parse,
-        show_default="127.0.0.1:8081; in a pod :8081",
-    )
+    metrics_bind_address: Address = _address("Address of /metrics; 0 turns it off.", METRICS_PORT)
+    health_probe_bind_address: Address = _address("Address of /healthz and /readyz; 0 turns them off.", HEALTH_PORT)
     webhook_bind_address: Address = option(
         "Address of the admission and conversion webhooks; 0 turns them off.",
         Address("", 0),
@@ -180,7 +174,7 @@ def _served() -> ApiVersions:
 
 @dataclass(frozen=True)
 class Settings:
-    """What an installation may choose; with `namespace_only` the operator has no webhook, and so no older versions."""
+    """The options of an installation; with `namespace_only` the operator has no webhook, and so no older versions."""
 
     image: str = option("Operator image; no release publishes one yet.", "", "IMAGE")
     namespace: str = option("Namespace of the operator.", NAMESPACE, "NAME", ("-n",))
@@ -205,5 +199,5 @@ def labels() -> dict[str, str]:
 
 
 def host_names(namespace: str) -> list[str]:
-    """Return the names by which the API server calls the webhook's Service."""
+    """Return the host names by which the API server calls the webhook's Service."""
     return [f"{NAME}.{namespace}.svc", f"{NAME}.{namespace}.svc.cluster.local", f"{NAME}.{namespace}"]

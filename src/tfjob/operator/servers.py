@@ -1,6 +1,6 @@
-"""The operator's servers: how one is started, and `/healthz`, `/readyz` and `/metrics` as controller-runtime has them.
+"""The operator's HTTP servers: `/healthz`, `/readyz` and `/metrics`, as controller-runtime serves them.
 
-A check has a path of its own; `?verbose` shows all of them.
+Each check also has its own path; `?verbose` shows all checks.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tfjob.kube.access.errors import ConfigError
 from tfjob.operator.options import Address
 
 Check = Callable[[], str]
-"""Says what is wrong; nothing means that all is well."""
+"""Returns what is wrong; an empty string if nothing is."""
 
 
 @asynccontextmanager
 async def serving(app: web.Application, address: Address, secure: ssl.SSLContext | None = None) -> AsyncIterator[None]:
-    """Serve an application during a block; not at all on port 0. Raises ConfigError for a bad address."""
+    """Serve an application during a block, unless the port is 0. Raises ConfigError for a bad address."""
     if not address.port:
         yield
         return
@@ -45,7 +45,7 @@ async def serving(app: web.Application, address: Address, secure: ssl.SSLContext
 
 
 def health_app(healthy: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
-    """Return the kubelet's endpoints. A standby is ready: it could serve, and a rollout waits for it."""
+    """Return the endpoints for the kubelet. A standby is ready too: a rollout waits for it."""
     app = web.Application()
     for path, checks in (("/healthz", healthy), ("/livez", healthy), ("/readyz", ready)):
         app.router.add_get(path, _answering(path, checks))

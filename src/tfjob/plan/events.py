@@ -1,7 +1,7 @@
 """The reasons and messages of every event and condition of a TFJob.
 
-Names in braces are filled in by `about`, in texts that name the job, or by `str.format`. `policy.verdict` describes
-the end of one replica. Reasons that are not listed here, such as `ImagePullBackOff`, come from the cluster.
+`about` fills in the name of the job; `str.format` fills in other names in braces. `policy.verdict` describes the end of
+one replica. Reasons that are not listed here, such as `ImagePullBackOff`, come from the cluster.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from tfjob.api.types import TFJob, Verdict
 from tfjob.controller.actions import Event
 
 EVENT_BYTES, MESSAGE_BYTES, SENTENCE_BYTES = 1000, 800, 512
-"""The longest text of an event, of a status, and of a message that repeats what a cluster or a program said."""
+"""The longest text of an event, of a status, and of a message from a cluster or a program."""
 
 # --- conditions, as training-operator v1.9 has them -------------------------------------------------------------------
 
-TFJOB_CREATED, IS_CREATED = "TFJobCreated", "TFJob {name} is created."
-TFJOB_RUNNING, IS_RUNNING = "TFJobRunning", "TFJob {namespace}/{name} is running."
+IS_CREATED, IS_RUNNING = "TFJob {name} is created.", "TFJob {namespace}/{name} is running."
 TFJOB_RESTARTING, IS_RESTARTING = "TFJobRestarting", "TFJob {name} is restarting because {why}."
 TFJOB_SUSPENDED, IS_SUSPENDED = "TFJobSuspended", "TFJob {name} is suspended."
 TFJOB_RESUMED, IS_RESUMED = "TFJobResumed", "TFJob {name} is resumed."
@@ -34,7 +33,7 @@ REPLICA_FAILED, OOM_KILLED = "ReplicaFailed", "OOMKilled"
 POD_LOST, POD_DELETED, POD_FAILED, NODE_NOT_READY = "PodLost", "PodDeleted", "PodFailed", "NodeNotReady"
 RESIZED, HELD_BACK = "Resized", "HeldBack"
 SETTLING = "Settling"
-"""The reason of a job that waits for the cause of a failure; `lastReconcileTime` is then the start of the wait."""
+"""The job waits for the cause of a failure; `lastReconcileTime` is then the start of the wait."""
 WAITING_FOR_CAUSE = "{failure}; waiting to see whether another replica failed first"
 ACTIVE_TOO_LONG = "it was active longer than activeDeadlineSeconds ({seconds} s)"
 RESTARTED_TOO_OFTEN = "a replica was restarted too often"
@@ -47,9 +46,9 @@ SIZE_CHANGED, NOT_BACK = "the number of replicas changed", "{task} had not resta
 CRASH_LOOP = "CrashLoopBackOff"
 POD_GROUP_PENDING, UNSCHEDULABLE, NODE_UNREACHABLE = "PodGroupPending", "Unschedulable", "NodeUnreachable"
 STARTING = "Starting"
-"""It is unknown why a task does not run yet; any other reason takes precedence."""
+"""A task does not run yet, for an unknown reason; any other reason takes precedence."""
 RESTARTED = "Restarting"
-"""A container has ended and is restarted in place without a pause, or its pause is over."""
+"""A container has ended and restarts in place now: without a pause, or because its pause is over."""
 
 NOT_STARTED, OLD_POD_EXISTS = "it has not started yet", "its old pod still exists"
 AFTER_A_PAUSE, NEXT_START = "it restarts after a pause", "next start at {at:%H:%M:%S} UTC"

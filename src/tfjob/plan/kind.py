@@ -65,15 +65,15 @@ class TFJobKind:
         return owner if owner.spec.run_policy.suspend else suspended(owner, reason)
 
     def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
-        """Return the job, or as much of it as can be read, and what is wrong with it."""
-        # Imported here: commands on this machine store the hub type, and reading other versions is slow to load.
+        """Return the job, or as much of it as can be read, and its problems."""
+        # Imported here: commands on this machine store the hub type, and the reader of other versions is slow to load.
         from tfjob.api.versions.registry import read_tfjob
 
         return read_tfjob(stored.metadata, stored.spec, stored.status)
 
 
 class MachineTFJobKind(TFJobKind):
-    """TFJobs of this machine, which stores every version as the hub type."""
+    """TFJobs on this machine, which stores every version as the hub type."""
 
     def read(self, stored: Stored) -> tuple[TFJob, list[Problem]]:
         job = TFJob(

@@ -1,14 +1,13 @@
-"""The decision about one job: from its spec, its observed children and the time to its new status and actions.
+"""The decision about one job: its spec, its observed children and the time determine its new status and the actions.
 
-Pure: no I/O, no clock, no randomness. The status is written before any action is carried out, so the decision of a
-pass survives the controller that made it.
+Pure: no I/O, no clock, no randomness. The loop writes the status before it acts, so the decision of a pass survives the
+controller that made it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -21,9 +20,10 @@ from tfjob.api.validation import validate
 from tfjob.controller.actions import Action, DeleteOwner, Event
 from tfjob.controller.kind import Observation, Plan
 from tfjob.plan import events, record, summary
-from tfjob.plan.build import accelerators, pod_groups, tensorboard
+from tfjob.plan.build import pod_groups, tensorboard
+from tfjob.plan.build.accelerators import equipped
 from tfjob.plan.build.pods import template_of
-from tfjob.plan.build.settings import Settings
+from tfjob.plan.build.settings import Pass, Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
 from tfjob.plan.facts.tasks import desired, members, split_tensorboard
@@ -40,16 +40,6 @@ MANAGED_BY_US = (None, "kubeflow.org/training-operator")
 JobPlan = Plan[TFJobStatus]
 
 
-@dataclass(frozen=True)
-class Pass:
-    """What stays the same within one pass."""
-
-    job: TFJob
-    observed: Observation
-    now: datetime
-    settings: Settings = field(default_factory=Settings)
-
-
 def plan(job: TFJob, observed: Observation, now: datetime, settings: Settings | None = None) -> JobPlan:
     """Decide what one pass over a job writes and does."""
     if not _is_ours(job):
@@ -57,8 +47,8 @@ def plan(job: TFJob, observed: Observation, now: datetime, settings: Settings | 
     try:
         return _plan_all(job, observed, now, settings or Settings())
     except (AttributeError, KeyError, TypeError, ValueError):
-        # A cluster may hold what no schema has seen, and templates are not decoded into types. Imported here, because
-        # every command comes by this module and the reader of manifests takes long to load.
+        # A cluster may store objects that no schema has checked, and templates are not decoded into types. Imported
+        # here because every command loads this module, and the reader of manifests is slow to load.
         from tfjob.api.versions.registry import reshaped
 
         sound, problems = reshaped(job)
@@ -89,7 +79,7 @@ def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) 
 
     status = record.created(job, now) if job.spec.run_policy.suspend else record.begin(job, now)
     views = survey(job, status, observed, now)
-    remembered = record.remember(job, status, views, now, settings.durations)
+    remembered = record.remember(this, status, views)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
@@ -103,10 +93,10 @@ def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) 
 def reject(
     job: TFJob, observed: Observation, problems: Sequence[Problem], now: datetime, settings: Settings | None = None
 ) -> JobPlan:
-    """Fail a job that cannot run as written, and clean up what it had before.
+    """Fail a job that cannot run as written, and clean up its children.
 
-    A job that v1.9 has started keeps running without us, because it followed other rules. So does a TfJob that was
-    edited while it ran: its CRD accepts any edit, and one that we do not understand must not delete what exists.
+    A job that v1.9 has started keeps running unmanaged, because v1.9 has other rules. So does a TfJob that was edited
+    while it ran: its CRD accepts any edit, and an invalid edit must not delete pods.
     """
     if not _is_ours(job):
         return JobPlan(job.status)
@@ -116,26 +106,22 @@ def reject(
         return _after_the_end(this)
     text = "; ".join(f"{problem.path}: {problem.message}" for problem in problems)
     if record.is_adopted(job.status) or (origin(job).accepts_any_edit and job.status.attempt):
-        return _unheeded(job, text)
+        # Do nothing and remove nothing until the spec is corrected; report that once.
+        message = events.shortened(text, events.MESSAGE_BYTES)
+        status = replace(job.status, reason=events.INVALID_SPEC, message=message)
+        return JobPlan(status, events=[events.left_alone(job, text)] if status != job.status else [])
     cause = Verdict(reason=events.INVALID_SPEC, message=text, time=now)
     return _failed(this, record.created(job, now), cause)
 
 
-def _unheeded(job: TFJob, text: str) -> JobPlan:
-    """Do nothing and remove nothing until the spec is corrected; report that once."""
-    message = events.shortened(text, events.MESSAGE_BYTES)
-    status = replace(job.status, reason=events.INVALID_SPEC, message=message)
-    return JobPlan(status, events=[events.left_alone(job, text)] if status != job.status else [])
-
-
 def _is_ours(job: TFJob) -> bool:
-    """Return whether we decide about the job: it is not being deleted, and no other controller manages it."""
+    """Return whether we manage the job: it is not being deleted, and no other controller manages it."""
     return not job.metadata.deletion_timestamp and job.spec.run_policy.managed_by in MANAGED_BY_US
 
 
 def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
     """Plan a job that should run: limits, then restarts, then what is missing."""
-    job, now, durations = this.job, this.now, this.settings.durations
+    job, now, durations = this.job, this.now, this.durations
     deadline = limits.deadline(job, status)
     if deadline and now >= deadline:
         text = events.ACTIVE_TOO_LONG.format(seconds=job.spec.run_policy.active_deadline_seconds)
@@ -157,7 +143,9 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
             return _failed(this, summary.counted(job, status, views), advised, reason)
         case Again():
             status = _restarting(this, record.record(job, status, decision, now, durations), decision.cause.message)
-            news += [events.ended(decision.cause), _restart_news(job, decision)]
+            names = sorted(task.name for task in decision.tasks)
+            again = "all replicas of the gang" if decision.gang else ", ".join(names)
+            news += [events.ended(decision.cause), events.restart(job, decision.cause.message, again)]
     stale = stale_pods(job, status, this.observed)
     if is_resized(job, this.observed, stale):
         status = _restarting(this, record.resized(job, status, now), events.SIZE_CHANGED)
@@ -171,21 +159,21 @@ def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPla
         if wait.fails_at and wait.fails_at <= now:
             cause = Verdict(replica=wait.task, reason=wait.reason, message=wait.text, time=now)
             return _failed(this, summary.counted(job, status, views), cause)
-    told = reasons or starting(views, this.observed)
-    status = summary.described(job, summary.counted(job, status, views), views, told, now, durations)
-    status, restarts = in_place.telling(job, status, views, durations)
+    shown = reasons or starting(views, this.observed)
+    status = summary.described(this, summary.counted(job, status, views), views, shown)
+    status, restarts = in_place.report(job, status, views, durations)
     news += restarts
     if status.reason == events.POD_GROUP_PENDING != job.status.reason:
-        # v1.9 writes it in every pass, and so wakes itself; once is enough to show since when.
+        # v1.9 writes this time in every pass, and so wakes itself; once is enough to show the start of the wait.
         status = replace(status, last_reconcile_time=now)
-    actions, again = reconcile(job, status, views, this.observed, stale, now, this.settings, group)
-    later = [deadline, *again, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
+    actions, repetitions = reconcile(this, status, views, stale, group)
+    later = [deadline, *repetitions, *next_starts(job, status, now, durations), *(wait.fails_at for wait in reasons)]
     return JobPlan(status, actions, news, _soonest(later, now))
 
 
 def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
-    """Change nothing until it is known whether a failure is the consequence of another one."""
-    # No condition yet: whether it is a restart or the end is what has to be found out.
+    """Wait to see whether a failure is the consequence of another one."""
+    # Set no condition: it is not known yet whether the job restarts or fails.
     status = replace(
         status,
         state=conditions.RESTARTING,
@@ -212,7 +200,7 @@ def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:
         reason="",
         message=rule,
         completion_time=this.now,
-        # v1.9 counts what still ran at the end as succeeded.
+        # v1.9 counts replicas that still run at the end as succeeded.
         replica_statuses={
             kind: ReplicaStatus(succeeded=count.succeeded + count.active, failed=count.failed)
             for kind, count in status.replica_statuses.items()
@@ -244,16 +232,15 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
-    told = [news, *_group_news(this)]
     status = replace(_cleaning(this, status), back_off={})  # nothing starts again
     repeated, later = _overdue(this)
     actions = [*cleanup(this.job, this.observed), *repeated]
     expiry = limits.expiry(this.job, status)
-    return JobPlan(status, actions, told, min([*later, *([expiry] if expiry else ())], default=None))
+    return JobPlan(status, actions, [news, *_group_news(this)], min(filter(None, [expiry, *later]), default=None))
 
 
 def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
-    """Record, for v1alpha1, whether something that should be removed still exists."""
+    """Record, for v1alpha1, whether there are still children to remove."""
     if not origin(this.job).is_v1alpha1:
         return status
     leaving = any(child.metadata.deletion_timestamp for child in this.observed.of(Pod))
@@ -261,10 +248,7 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
 
 
 def _after_the_end(this: Pass) -> JobPlan:
-    """Clean up a finished job, and remove it when its time to live is over.
-
-    A job that v1.9 finished was cleaned up by v1.9's rules.
-    """
+    """Clean up a finished job, unless v1.9 finished it, and delete it when its time to live is over."""
     status = _cleaning(this, this.job.status)
     if record.is_adopted(status):
         actions, later = list[Action](), list[datetime]()
@@ -278,12 +262,12 @@ def _after_the_end(this: Pass) -> JobPlan:
 
 
 def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
-    """Repeat overdue deletions of a job that is over or suspended: any pod that is being deleted may be removed."""
-    return overdue(this.observed.of(Pod), this.observed, this.now, this.settings.durations)
+    """Repeat overdue deletions for a job that is finished or suspended: all its terminating pods must go."""
+    return overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
-    """Remove all children; the record of what happened stays."""
+    """Remove all children and keep the record of the job."""
     job, now = this.job, this.now
     text = events.about(job, events.IS_SUSPENDED)
     listed = status.conditions
@@ -323,21 +307,17 @@ def _first_news(this: Pass) -> list[Event]:
         if (own := ((replica.template or {}).get("spec") or {}).get("restartPolicy"))
         and replica.restart_policy not in (None, "", own)
     )
-    equipped = (
-        news
-        for kind in job.spec.tf_replica_specs
-        for news in accelerators.news(kind, template_of(job, kind, this.settings.tf_image), this.settings.accelerators)
+    templates = ((kind, template_of(job, kind, this.settings.tf_image)) for kind in job.spec.tf_replica_specs)
+    ignored = (
+        events.accelerator_overridden(kind, sentence)
+        for kind, template in templates
+        for sentence in equipped(template.get("spec") or {}, this.settings.accelerators)[1]
     )
-    return [*overruled, *equipped, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
-
-
-def _restart_news(job: TFJob, again: Again) -> Event:
-    who = "all replicas of the gang" if again.gang else ", ".join(sorted(task.name for task in again.tasks))
-    return events.restart(job, again.cause.message, who)
+    return [*overruled, *ignored, *pod_groups.scheduler_news(job, this.settings.gang_scheduler)]
 
 
 def _last_in_place(views: Iterable[TaskState]) -> Verdict | None:
-    """Return the latest end that the kubelet answered with a restart in place."""
+    """Return the latest end after which the kubelet restarted a container in place."""
     ends = [(ended.finished_at, view, ended) for view in views if (ended := view.last_end) and ended.finished_at]
     if not ends:
         return None

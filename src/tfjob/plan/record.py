@@ -1,4 +1,4 @@
-"""What a status records between passes, so that a controller may be killed at any point: attempts, ends, restarts."""
+"""What a status records between passes, so that a controller can be killed at any point: attempts, ends, restarts."""
 
 from __future__ import annotations
 
@@ -12,40 +12,30 @@ from tfjob.api.names import runtime_id
 from tfjob.api.types import BackOff, Restart, TFJob, TFJobStatus, Verdict
 from tfjob.durations import USUAL, Durations
 from tfjob.plan import events
+from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
-from tfjob.plan.facts.tasks import (
-    GANG,
-    TASK,
-    Task,
-    attempt_of,
-    desired,
-    gang,
-    gang_types,
-    members,
-    ranges,
-    restarts_in_place,
-)
+from tfjob.plan.facts.tasks import GANG, TASK, Task, attempt_of, desired, gang_types, members, ranges, restarts_in_place
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.restarts import Again, settling_time
 from tfjob.plan.policy.verdict import verdict
 
 OOM_NAMES = 64
-"""How many OOM-killed replicas are remembered; to forget the oldest costs no more than one restart."""
+"""How many OOM-killed replicas the status records; a replica that is forgotten may restart once more."""
 
 
 def is_adopted(status: TFJobStatus) -> bool:
-    """Return whether training-operator v1.9 wrote a status and we have not: it has conditions but no state."""
+    """Return whether training-operator v1.9 wrote the status and we have not: it has conditions but no state."""
     return bool(status.conditions) and not status.state and status.attempt == 0
 
 
 def adopted(job: TFJob) -> TFJob:
-    """Treat a job that v1.9 started as ours: its pods, which have no attempt, belong to the first."""
+    """Treat a job that v1.9 started as ours: its pods, which have no attempt, belong to the first attempt."""
     return replace(job, status=replace(job.status, attempt=1)) if is_adopted(job.status) else job
 
 
 def begin(job: TFJob, now: datetime) -> TFJobStatus:
-    """Return the status with which a pass starts: created on the first, a new attempt after a suspension."""
+    """Return the status at the start of a pass; the first pass and one after a suspension begin an attempt."""
     status = created(job, now)
     listed = status.conditions
     resumed = conditions.is_true(listed, conditions.SUSPENDED)
@@ -54,23 +44,26 @@ def begin(job: TFJob, now: datetime) -> TFJobStatus:
         listed = conditions.with_condition(listed, conditions.SUSPENDED, now, text, status="False", reason=reason)
     if origin(job).has_runtime_id and not status.runtime_id:
         status = replace(status, runtime_id=runtime_id(job))
-    if status.attempt == 0 or resumed:
-        return _started_anew(job, replace(status, conditions=listed, start_time=now, last_restart=None, back_off={}))
-    return status if status.start_time else replace(status, start_time=now)
+    if status.attempt and not resumed:
+        return status if status.start_time else replace(status, start_time=now)
+    types = gang_types(job)
+    alone = frozenset(task for task in desired(job) if types and task.type not in types)
+    status = _runs_again(status, alone) if status.attempt else status
+    # Tasks that completed in the old attempt run again too.
+    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
+    return replace(status, conditions=listed, start_time=now, last_restart=None, back_off={})
 
 
 def created(job: TFJob, now: datetime) -> TFJobStatus:
-    """Return the status of a job that was seen, whether or not it may start."""
+    """Return the status of a job that a pass has seen, whether or not it may start."""
     text = events.about(job, events.IS_CREATED)
     listed = job.status.conditions or conditions.with_condition([], conditions.CREATED, now, text)
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
-def remember(
-    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations = USUAL
-) -> TFJobStatus:
-    """Record what this pass sees for the first time: pods that exist, tasks that are done, restarts in place."""
-    wanted = frozenset(desired(job))
+def remember(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
+    """Record what this pass sees for the first time: pods, completed tasks and restarts in place."""
+    wanted = frozenset(desired(this.job))
     started, completed = members(status.started), members(status.completed_indexes)
     seen = {view.task for view in views if view.pod}
     done = {view.task for view in views if view.end and view.end.succeeded}
@@ -78,7 +71,7 @@ def remember(
     if surplus or not (seen <= started and done <= completed):
         restarts = dict(status.task_restarts)
         for task in surplus:
-            # If the job is scaled up again, the pod that still terminates must not be taken for the new one.
+            # If the job is scaled up again, a pod that still terminates must not count as the new one.
             restarts[task.name] = restarts.get(task.name, 0) + 1
         status = replace(
             status,
@@ -86,22 +79,13 @@ def remember(
             completed_indexes=ranges((completed & wanted) | done),
             task_restarts=restarts,
         )
-    return _restarted_in_place(job, status, views, now, durations)
+    return _restarted_in_place(this, status, views)
 
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
-    """Record a restart before anything is deleted: which tasks run again, why, and from when."""
+    """Record a restart before any pod is deleted: which tasks restart, why, and when."""
     blamed = backoff.name_of(job, again.cause.replica)
-    waits = backoff.after(
-        job,
-        status,
-        backoff.names(job, again.tasks | gang(job) if again.gang else again.tasks),
-        now,
-        cause=blamed,
-        followers=backoff.names(job, again.followers),
-        incident=again.incident,
-        durations=durations,
-    )
+    waits = backoff.after(job, status, again, now, durations)
     status = replace(_runs_again(status, again.tasks), back_off=waits)
     if again.gang:
         status = _new_gang(job, status)
@@ -125,23 +109,14 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, duratio
 
 
 def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
-    """Restart the gang because its TF_CONFIG is for another number of replicas; this is not a failure."""
+    """Restart the gang because its TF_CONFIG has another number of replicas; this does not count as a failure."""
     cause = Verdict(reason=events.RESIZED, message=events.SIZE_CHANGED, time=now)
     last = status.last_restart or Restart()
     return replace(_new_gang(job, status), last_restart=replace(last, cause=cause, scope=GANG, counted=False, time=now))
 
 
-def _started_anew(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """Restart everything; what completed in the old attempt does not count in the new one."""
-    first = status.attempt == 0
-    status = replace(status, attempt=status.attempt + 1, started={}, completed_indexes={})
-    types = gang_types(job)
-    beside = frozenset(task for task in desired(job) if types and task.type not in types)
-    return status if first else _runs_again(status, beside)
-
-
 def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
-    """Restart all members, including those that were done."""
+    """Restart all members of the gang, including those that completed."""
     types = gang_types(job)
     return replace(
         status,
@@ -163,33 +138,31 @@ def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
     )
 
 
-def _restarted_in_place(
-    job: TFJob, status: TFJobStatus, views: Sequence[TaskState], now: datetime, durations: Durations
-) -> TFJobStatus:
-    """Count what the kubelet restarted without us; ends close together are one incident."""
+def _restarted_in_place(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
+    """Count the restarts in place by the kubelet; ends close together are one incident."""
     news = []
     for view in views:
         if view.pod is None or view.completed:
             continue
         extra = attempt_of(view.pod) - view.attempt
         if extra > 0:
-            news.append((end_of(view.last_end, now), view, extra, min(extra, restarts_in_place(view.pod))))
+            news.append((end_of(view.last_end, this.now), view, extra, min(extra, restarts_in_place(view.pod))))
     if not news:
         return status
     news.sort(key=lambda item: (item[0].time, item[1].task))
-    restarts, settling = dict(status.task_restarts), settling_time(job, durations)
+    restarts, settling = dict(status.task_restarts), settling_time(this.job, this.durations)
     last, total, incidents, counted = status.last_restart, 0, 0, 0
     for end, view, extra, in_place in news:
         name = view.task.name
         restarts[name] = restarts.get(name, 0) + extra
         total += in_place
         if last and last.cause.replica != name and _follows(end, last.cause, settling):
-            # One more of the same incident; only what goes beyond the others' restarts is news.
+            # The same incident: count only restarts beyond those of the other tasks.
             more = max(0, in_place - max(counted, 1))
         else:
             more, counted = in_place, 0
             cause = verdict(view.task, view.attempt + extra - 1, end)
-            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=now)
+            last = replace(last or Restart(scope=TASK), cause=cause, counted=True, time=this.now)
         counted += more
         incidents += more
     return replace(
@@ -202,14 +175,14 @@ def _restarted_in_place(
 
 
 def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:
-    """Return whether an end may follow from a recorded one: it came soon after, and its task ran at that time."""
+    """Return whether an end may be a consequence of a recorded one: soon after it, of a task that ran then."""
     if cause.time is None or (end.started and end.started > cause.time):
         return False
     return abs(end.time - cause.time) <= settling
 
 
 def _oom_killed(status: TFJobStatus, again: Again) -> list[str]:
-    """Return the replicas whose latest failure was an OOM kill: the next one in a row is final."""
+    """Return the replicas whose latest failure was an OOM kill: the next one fails the job."""
     failed = again.oom | ({again.cause.replica} if again.counted else set())
     others = [name for name in status.oom_killed if name not in failed]
     return [*others, *sorted(again.oom)][-OOM_NAMES:]

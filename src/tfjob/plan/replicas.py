@@ -1,4 +1,4 @@
-"""Which pods and services to create and to remove, so that the desired tasks run on their present attempt."""
+"""Which pods and services to create and to remove, so that the desired tasks run their current attempt."""
 
 from __future__ import annotations
 
@@ -13,41 +13,32 @@ from tfjob.controller.kind import Observation
 from tfjob.plan.build.parameter_server import config_map, lacks_program
 from tfjob.plan.build.pod_groups import Step
 from tfjob.plan.build.pods import SIZE, cluster_size, pods, service
-from tfjob.plan.build.settings import Settings
+from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.facts.tasks import Task, attempts_due, desired, gang_types, is_stale, members, task_of
 from tfjob.plan.policy.backoff import held_back
 from tfjob.plan.policy.cleanup import overdue, removals
 
 PODS_A_PASS = 500
-"""Each holds the TF_CONFIG of all: more would exceed an operator's memory. The next pass creates the rest."""
+"""Each pod holds the addresses of all: more would exceed the operator's memory. The next pass creates the rest."""
 
 
 def reconcile(
-    job: TFJob,
-    status: TFJobStatus,
-    views: Sequence[TaskState],
-    observed: Observation,
-    stale: Sequence[Pod],
-    now: datetime,
-    settings: Settings,
-    group: Step,
+    this: Pass, status: TFJobStatus, views: Sequence[TaskState], stale: Sequence[Pod], group: Step
 ) -> tuple[list[Action], list[datetime]]:
-    """Remove what is stale or surplus, then create what is missing, a pod group before its pods.
+    """Remove stale and surplus children, then create missing ones, a pod group before its pods.
 
-    Also returns when time alone asks for more.
-
-    Our parameter servers wait for the ConfigMap with their program, so they never start with another program.
-
-    No pod of a gang is created while one of an older attempt exists: two generations would talk to each other.
+    Also returns when to repeat deletions. Default parameter servers wait for the ConfigMap with their program. No pod
+    of a gang is created while one of an older attempt exists: they would connect to each other.
     """
-    again, later = overdue(stale, observed, now, settings.durations)
+    job, observed, settings = this.job, this.observed, this.settings
+    again, later = overdue(stale, observed, this.now, this.durations)
     wanted = set(desired(job))
     surplus = [child for child in observed.of(Service) if task_of(child) not in wanted]
     first = [*again, *removals([*stale, *surplus]), *group.actions]
     if group.hold:
         return first, later
-    missing = _missing(job, views, observed, stale, held_back(job, status, now, settings.durations))
+    missing = _missing(job, views, observed, stale, held_back(job, status, this.now, this.durations))
     if lacks_program(job, observed):
         first.append(Create(config_map(job, settings.server_program)))
         missing = (view for view in missing if view.task.type != PS)
@@ -58,9 +49,9 @@ def reconcile(
 
 
 def stale_pods(job: TFJob, status: TFJobStatus, observed: Observation) -> list[Pod]:
-    """Return the pods to remove: of an older attempt, or of a task that is no longer desired."""
+    """Return the pods to remove: those of an older attempt, or of a task that is no longer desired."""
     wanted, started = set(desired(job)), members(status.started)
-    # What a finished task leaves behind stays, so that its logs can be read.
+    # The pod of a completed task stays, so that its logs can be read.
     kept, due = members(status.completed_indexes), attempts_due(job, status)
 
     def must_go(child: Pod) -> bool:
@@ -73,7 +64,7 @@ def stale_pods(job: TFJob, status: TFJobStatus, observed: Observation) -> list[P
 
 
 def is_resized(job: TFJob, observed: Observation, stale: Sequence[Pod]) -> bool:
-    """Return whether a gang runs with a TF_CONFIG for another size than the spec asks for now."""
+    """Return whether a gang runs with a TF_CONFIG for another size than the spec has now."""
     types = gang_types(job)
     if not types:
         return False
@@ -87,10 +78,7 @@ def is_resized(job: TFJob, observed: Observation, stale: Sequence[Pod]) -> bool:
 
 
 def _is_scaled(job: TFJob, types: Set[str]) -> bool:
-    """Return whether an edit that no pass has seen yet changes the members of a gang.
-
-    This is for pods of v1.9, which do not record the size for which they were made.
-    """
+    """Return whether an edit changes the members of a gang; for pods of v1.9, which do not record their size."""
     before = job.status
     if before.observed_generation in (0, job.metadata.generation):
         return False
@@ -116,7 +104,7 @@ def _missing(
 
 
 def _room(job: TFJob, observed: Observation) -> int:
-    """Return how many more pods may run at once; -1 is no limit: only a converted batch/v1 Job has one."""
+    """Return how many more pods may run; -1 means no limit. Only a converted batch/v1 Job has one."""
     parallelism = job.metadata.annotations.get(PARALLELISM)
     if parallelism is None or not parallelism.isdecimal():
         return -1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from msgspec.structs import replace
 
 from tfjob.api.types import REPLICA_TYPES, ReplicaStatus, TFJob, TFJobStatus
-from tfjob.durations import USUAL, Durations
 from tfjob.plan import events
+from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState
 from tfjob.plan.policy.backoff import next_starts
@@ -25,7 +24,7 @@ def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJo
         ended = bool(view.end and not view.end.infrastructure) and not view.completed
         for column, holds in enumerate((view.running and not ended and not view.completed, view.completed, ended)):
             counts[view.task.type][column] += holds
-    # v1.9's counts go by the phase of a pod, which is Running also while its container waits for the next try.
+    # v1.9 counts by the phase of a pod, which is also Running while its container waits for a restart.
     up = sum(view.completed or (view.up and not view.end) for view in views)
     return replace(
         status,
@@ -37,25 +36,22 @@ def counted(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJo
     )
 
 
-def described(
-    job: TFJob,
-    status: TFJobStatus,
-    views: Sequence[TaskState],
-    waits: Sequence[Wait],
-    now: datetime,
-    durations: Durations = USUAL,
-) -> TFJobStatus:
-    """Set the condition and the texts of a job that has not ended: Running, Restarting or Pending."""
+def described(this: Pass, status: TFJobStatus, views: Sequence[TaskState], waits: Sequence[Wait]) -> TFJobStatus:
+    """Set the condition, state and message of a job that has not ended: Running, Restarting or Pending."""
+    job, now = this.job, this.now
     restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
     active = any(
         status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
     )
-    if active and (not restarting or _is_over(job, status, views)):
+    again = runs_again(job, status)
+    # A task that ended without being retried is one that the job tolerates.
+    is_over = all(view.running or view.completed or view.end for view in views if view.task.name in again)
+    if active and (not restarting or is_over):
         text = events.about(job, events.IS_RUNNING)
         listed = conditions.with_condition(status.conditions, conditions.RUNNING, now, text)
         status = replace(status, conditions=listed, state=conditions.RUNNING, reason="", message="")
     elif restarting:
-        status = replace(status, state=conditions.RESTARTING, **_restart_words(job, status, now, durations))
+        status = replace(status, state=conditions.RESTARTING, **_restart_words(this, status))
     elif conditions.is_true(status.conditions, conditions.RUNNING):
         status = replace(status, state=conditions.RUNNING, reason="", message="")
     else:
@@ -67,7 +63,7 @@ def described(
 
 
 def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
-    """Correct the state of a job whose deciding replicas all wait for a restart in place: v1.9 calls it Running."""
+    """Set Restarting if all deciding replicas wait for a restart in place; v1.9's conditions say Running."""
     deciding = deciding_types(job)
     concerned = [view for view in views if view.task.type in deciding and not view.completed]
     if status.state != conditions.RUNNING or not concerned or any(view.up or not view.running for view in concerned):
@@ -75,17 +71,11 @@ def _between_tries(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) 
     return replace(status, state=conditions.RESTARTING)
 
 
-def _is_over(job: TFJob, status: TFJobStatus, views: Sequence[TaskState]) -> bool:
-    """Return whether all that the last restart concerns is up again; a tolerated end stays as it is."""
-    concerned = runs_again(job, status)
-    return all(view.running or view.completed or view.end for view in views if view.task.name in concerned)
-
-
-def _restart_words(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> dict[str, str]:
+def _restart_words(this: Pass, status: TFJobStatus) -> dict[str, str]:
     last = status.last_restart
     if last is None:
         return {"reason": status.reason, "message": status.message}
     message = last.cause.message
-    if starts := next_starts(job, status, now, durations):
+    if starts := next_starts(this.job, status, this.now, this.durations):
         message += f"; {events.NEXT_START.format(at=starts[0])}"
     return {"reason": last.cause.reason, "message": message}

@@ -1,7 +1,7 @@
-"""Records of jobs of a cluster that were attached to: the job as it was last seen, and the output of its pods.
+"""Records of attached jobs of a cluster: the last seen state of the job, and the output of its pods.
 
 records/NAMESPACE/NAME.UID8/job.json
-                           /pods/...               as in the folder of a run of this machine; see `pods`
+                           /pods/...               as in the folder of a local run; see `pods`
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from tfjob.records.pods import ContainerRun, write_spec
 
 SHORT_UID = 8
 MOST_BYTES, FILES = 10 * 1024 * 1024, 5
-"""Of the log of one run of a container: as much as a kubelet keeps."""
+"""Limits for the log of one run of a container: as much as a kubelet keeps."""
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What was kept of one job."""
+    """The record of one job."""
 
     folder: Path
     job: TFJob
 
     def runs(self, replica: str | None = None) -> Runs:
-        """The runs of containers that have logs; see `runs_of`."""
         return runs_of(self.job, self.folder, replica)
 
     def remove(self) -> None:
@@ -46,7 +45,7 @@ class JobRecords:
         self.folder = folder
 
     def folder_of(self, job: TFJob) -> Path | None:
-        """Where the record of that very job lies, if there is one."""
+        """Return the folder of this job's record, if there is one."""
         folder = self._folder(job)
         return folder if folder.exists() else None
 
@@ -55,15 +54,15 @@ class JobRecords:
         return None if folder is None else _read(folder)
 
     def all(self, namespace: str | None = None) -> list[JobRecord]:
-        """Every record of a namespace or of all, the oldest job first."""
+        """Return the records of a namespace or of all, the oldest job first."""
         files = self.folder.glob(f"{namespace or '*'}/*/job.json")
         found = [record for file in files if (record := _read(file.parent)) is not None]
         return sorted(found, key=lambda record: str(record.job.metadata.creation_timestamp))
 
     def begin(self, job: TFJob) -> RecordWriter:
-        """Start, or continue, the record of a job."""
+        """Start or continue the record of a job."""
         folder = self._folder(job)
-        with suppress(OSError):  # the writer will say so
+        with suppress(OSError):  # the writer reports it
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return RecordWriter(folder, job)
 
@@ -72,7 +71,7 @@ class JobRecords:
 
 
 class RecordWriter:
-    """Writes the record of one job; a disk that is full costs the record, not the run: `trouble` says so."""
+    """Writes the record of one job. A full disk costs the record, not the run; `trouble` holds the error."""
 
     def __init__(self, folder: Path, job: TFJob) -> None:
         self.folder = folder
@@ -82,7 +81,7 @@ class RecordWriter:
         self.keep(job)
 
     def keep(self, job: TFJob) -> None:
-        """The job as it is now."""
+        """Store the current state of the job."""
         with self._noting_trouble():
             partial = self.folder / "job.json.new"
             partial.touch(mode=0o600)
@@ -90,7 +89,7 @@ class RecordWriter:
             partial.replace(self.folder / "job.json")
 
     def add(self, lines: Iterable[tuple[Line, ContainerRun]]) -> list[Line]:
-        """Add lines, each with the run of the container that wrote it; return those that could not be written."""
+        """Add lines, each with the container run that wrote it; return those that could not be written."""
         groups: dict[tuple[str, str, int], tuple[ContainerRun, list[Line]]] = {}
         for line, run in lines:
             groups.setdefault((run.pod.metadata.uid, run.container, run.restart), (run, []))[1].append(line)
@@ -127,13 +126,13 @@ class RecordWriter:
 
 
 def _record(line: Line) -> bytes:
-    """A line as a CRI log has it."""
+    """Return a line in the format of a CRI log."""
     stream, tag = NOTICE if line.notice else OUTPUT, b"P" if line.more else b"F"
     return b"%s %s %s %s\n" % (line.time.isoformat().encode(), stream, tag, line.text.encode())
 
 
 def _rotate(folder: Path) -> None:
-    """Make room for a new file; the bytes of the oldest one are counted and thrown away."""
+    """Make room for a new file; count and remove the bytes of the oldest one."""
     oldest, truncated = folder / f"log.{FILES - 1}", folder / "truncated"
     with suppress(FileNotFoundError):
         gone = oldest.stat().st_size
@@ -146,7 +145,7 @@ def _rotate(folder: Path) -> None:
 
 
 def short_id(job: TFJob) -> str:
-    """What tells a job from others of its name that were before it: `mnist.1f2e3d4c`."""
+    """Return an id that distinguishes a job from earlier ones with its name: `mnist.1f2e3d4c`."""
     return f"{job.metadata.name}.{job.metadata.uid[:SHORT_UID]}"
 
 

@@ -1,24 +1,24 @@
-"""Reading the logs of a record, of a run of this machine or of a cluster: once, or while they grow.
+"""Read the logs of a record, of a local run or of a cluster: once, or while they grow.
 
     for line in read(choose(runs_of(job, folder, "worker-0")), tail=10): ...
 
     with Follower(sources) as follower:
         while running:
-            show(follower.poll())   # returns at once; ask again after POLL seconds
+            show(follower.poll())   # returns at once; call it again after POLL seconds
         show(follower.finish())
 
-Below a container's folder lies one folder per restart, 0, 1, 2 ..., each with `log`, `log.1` ... (the newest first) and
-`truncated`, the bytes that rotation threw away. A file is known by its inode: when it is renamed under a reader, the
-reader drains it and goes on with the one that came after it.
+A container's folder has one folder per restart, 0, 1, 2 ..., each with `log`, `log.1` ... (the newest first) and
+`truncated`, the number of bytes that rotation removed. When a file is renamed under a reader, the reader reads it to
+the end and continues with the next one.
 
-Lines are as the CRI has them; the stream `notice` marks a line that no program wrote.
+Lines have the CRI's format; the stream `notice` marks a line that no program wrote.
 """
 
 from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
@@ -29,37 +29,33 @@ from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.plan.facts.tasks import desired
-from tfjob.records.log_files import LogFiles
+from tfjob.records.log_files import is_current, open_first, open_next, truncated
 from tfjob.records.pods import PodRecord, history, read_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from tfjob.api.types import TFJob
-
 
 POLL = 0.1
 OUTPUT, NOTICE = b"stdout", b"notice"
-"""The streams; their names have one length."""
+"""The streams; their names have the same length."""
 _CHUNK = 1024 * 1024
 
 
 class Source(NamedTuple):
-    """Where the output of one container of a replica lies: POD/logs/CONTAINER."""
+    """The folder of one container's output, POD/logs/CONTAINER, and its label."""
 
     replica: str
     folder: Path
 
 
 def read(runs: Mapping[str, Path], *, tail: int | None = None, since: datetime | None = None) -> Iterator[Line]:
-    """What is there now of one run of each container, by label, merged by time."""
+    """Yield the existing lines of one run of each container, by label, merged by time."""
     streams = [_Stream(label, folder, tail, since) for label, folder in runs.items()]
     return heapq.merge(*(stream.rest() for stream in streams), key=lambda line: line.time)
 
 
 def restarts(folder: Path) -> list[int]:
-    """The numbers of a container's runs, the last one last."""
+    """Return the numbers of a container's runs, the last one last."""
     try:
         return sorted(int(entry.name) for entry in os.scandir(folder) if entry.name.isdecimal())
     except OSError:
@@ -67,7 +63,7 @@ def restarts(folder: Path) -> list[int]:
 
 
 class Follower:
-    """Reads the logs of several containers as they grow, through rotations and restarts."""
+    """Reads the growing logs of several containers, through rotations and restarts."""
 
     def __init__(
         self, sources: Iterable[Source] = (), *, tail: int | None = None, since: datetime | None = None
@@ -94,22 +90,23 @@ class Follower:
         self.close()
 
     def poll(self) -> list[Line]:
-        """The lines that came since the last call, at most about a megabyte of each container, by time."""
-        # Merged, not sorted: a clock that was set back must not reorder one container's lines.
+        """Return the lines since the last call by time, about a megabyte per container at most."""
+        # Merge, do not sort: a clock that was set back must not reorder the lines of a container.
         return list(heapq.merge(*(one.poll() for one in self._followed.values()), key=lambda line: line.time))
 
     def partial(self) -> dict[str, str]:
-        """By replica, the line that has begun and not ended: a prompt, or a bar that is being redrawn."""
+        """Return the unfinished line of each replica: a prompt, or a progress bar that is being redrawn."""
         return {source.replica: text for source, one in self._followed.items() if (text := one.partial())}
 
-    def finish(self, source: Source | None = None) -> list[Line]:
-        """Everything that is left, of one container or of all, which are then followed no longer."""
-        ended = [self._followed.pop(one) for one in ([source] if source else list(self._followed))]
-        return list(heapq.merge(*(one.finish() for one in ended), key=lambda line: line.time))
+    def finish(self) -> list[Line]:
+        """Return all remaining lines and stop following."""
+        lines = list(heapq.merge(*(one.finish() for one in self._followed.values()), key=lambda line: line.time))
+        self._followed.clear()
+        return lines
 
 
 class RecordFollower(Follower):
-    """Follows every container of a record from its first line, also of pods that are replaced or come later."""
+    """Follows every container of a record from its first line, including those of pods that appear later."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -117,10 +114,10 @@ class RecordFollower(Follower):
         self._known: set[Path] = set()
 
     def add_pods(self, job: TFJob | Deployment) -> None:
-        """Follow the pods that are new in the record; the job says how its replicas are called."""
+        """Follow the pods that are new in the record; the job determines the names of replicas."""
         with suppress(FileNotFoundError):
             for pod in set(self._pods_folder.iterdir()) - self._known:
-                with suppress(FileNotFoundError):  # its record has not begun
+                with suppress(FileNotFoundError):  # its spec is not written yet
                     for source in _containers(job, read_pod(pod), None):
                         self.add(source, whole=True)
                     self._known.add(pod)
@@ -132,7 +129,7 @@ class _Followed:
     def __init__(self, source: Source, tail: int | None, since: datetime | None, *, whole: bool) -> None:
         self._source = source
         self._has_begun = bool(restarts(source.folder)) and not whole
-        self._tail = tail if self._has_begun else None  # what comes later is new from its first line
+        self._tail = tail if self._has_begun else None  # a container that starts later is new from its first line
         self._since = since
         self._run = -1
         self._stream: _Stream | None = None
@@ -144,7 +141,7 @@ class _Followed:
         assert self._stream is not None
         lines = self._stream.poll()
         if not lines and self._later_runs():
-            # The run is over: what it wrote between the last look and its end is read before the next one's.
+            # The run is over: read the rest of its lines before those of the next run.
             lines = list(self._stream.rest())
             self._next_run()
         return lines
@@ -171,7 +168,7 @@ class _Followed:
         if not later:
             return False
         first = self._run < 0
-        # As `kubectl logs -f`: begin with the present run, then miss none; nor any of one that has not begun.
+        # As `kubectl logs -f`: begin with the present run, then follow every later one.
         self._run = later[-1] if first and self._has_begun else later[0]
         folder = self._source.folder / str(self._run)
         self._stream = _Stream(self._source.replica, folder, self._tail if first else None, self._since)
@@ -179,11 +176,10 @@ class _Followed:
 
 
 class _Stream:
-    """One run's files, read in the order in which they were written."""
+    """The files of one run, read in the order in which they were written."""
 
     def __init__(self, replica: str, folder: Path, tail: int | None, since: datetime | None) -> None:
         self._folder = folder
-        self._files = LogFiles(folder)
         self._lines = _Lines(replica, since)
         self._tail = tail
         self._since = since
@@ -192,7 +188,7 @@ class _Stream:
         self._begin()
 
     def poll(self) -> list[Line]:
-        """The next lines, of at most about a megabyte; none when there are no more for now."""
+        """Return the next lines, about a megabyte at most; none if there are no more for now."""
         lines: list[Line] = []
         left = _CHUNK
         while left > 0 and (taken := self._advance(lines, left)):
@@ -200,7 +196,7 @@ class _Stream:
         return lines
 
     def rest(self) -> Iterator[Line]:
-        """All lines up to the present end, the unfinished one too; closes the file."""
+        """Yield all lines up to the present end, including an unfinished one; close the file."""
         try:
             lines: list[Line] = []
             while self._advance(lines, _CHUNK):
@@ -211,20 +207,19 @@ class _Stream:
             self.close()
 
     def _advance(self, lines: list[Line], size: int) -> int:
-        """Read once and add what became whole to `lines`; the bytes read, 0 at the present end."""
+        """Read once and add complete lines to `lines`; return the bytes read, 0 at the present end."""
         while self._file is not None or self._begin():
             assert self._file is not None
             chunk = self._file.read(size)
             if not chunk:
-                number = self._files.number_of(self._file)
-                if number == 0:
+                if is_current(self._folder, self._file):
                     return 0
-                chunk = self._file.read(size)  # written after the look above and before the renaming
+                chunk = self._file.read(size)  # written after the read above and before the rename
             if chunk:
                 *records, self._torn = (self._torn + chunk).split(b"\n")
                 lines += self._lines.take(records)
                 return len(chunk)
-            if not self._go_on(number):
+            if not self._go_on():
                 return 0
         return 0
 
@@ -237,34 +232,28 @@ class _Stream:
         return self._lines.partial()
 
     def _begin(self) -> bool:
-        if self._tail is not None:
-            self._file = self._files.open_tail(self._tail)
-        else:
-            self._file = self._files.open_oldest(self._since)
-            if self._since is None and (gone := self._files.truncated()):
-                self._lines.notice(f"[tfjob: {gone} bytes of older output were rotated away]")
+        self._file = open_first(self._folder, self._tail, self._since)
+        if self._tail is None and self._since is None and (gone := truncated(self._folder)):
+            self._lines.notice(f"[tfjob: log rotation removed {gone} bytes of older output]")
         return self._file is not None
 
-    def _go_on(self, number: int | None) -> bool:
-        """Open the file after the present one; number None says that the present one was rotated away."""
+    def _go_on(self) -> bool:
+        """Continue with the next file; return False if it does not exist yet."""
         assert self._file is not None
-        opened = self._files.open_oldest() if number is None else self._files.open(number - 1)
-        if opened is None:
-            return False  # between two renamings; it will be there at the next look
-        if number is not None and self._files.number_of(self._file) != number:
-            opened.close()  # renamed meanwhile, so this may be another one
-            return True
-        if number is None:
-            self._lines.notice("[tfjob: output may be missing here: it was rotated away before it could be read]")
+        following, exists = open_next(self._folder, self._file)
+        if following is None:
+            return False  # between two renames; it exists at the next poll
+        if not exists:
+            self._lines.notice("[tfjob: output may be missing here: log rotation removed it before it was read]")
         self._lines.take([self._torn] if self._torn else [])
         self._torn = b""
         self._file.close()
-        self._file = opened
+        self._file = following
         return True
 
 
 class _Lines:
-    """Joins records into lines and makes them readable; holds at most one piece of a line."""
+    """Joins records into readable lines; holds at most one piece of a line."""
 
     def __init__(self, replica: str, since: datetime | None) -> None:
         self._replica = replica
@@ -281,7 +270,7 @@ class _Lines:
             stamp, _, rest = record.partition(b" ")
             stream, tag, text = rest[:6], rest[7:8], rest[9:]
             if stream not in (OUTPUT, NOTICE) or tag not in (b"F", b"P") or not self._set_time(stamp):
-                continue  # the torn end of a full disk; the writer says how much is missing
+                continue  # cut off by a full disk; the writer reports how much is missing
             if stream == NOTICE:
                 self._add(lines, text, notice=True)
                 continue
@@ -301,7 +290,7 @@ class _Lines:
         return lines
 
     def notice(self, text: str) -> None:
-        """Say `text` before the next line."""
+        """Insert `text` before the next line."""
         self._notices.append(text)
 
     def partial(self) -> str:
@@ -333,11 +322,11 @@ class _Lines:
 
 
 Runs = dict[str, list["Path | None"]]
-"""By label of a container, the folders of its runs, the newest last; None for one that has not begun."""
+"""The folders of a container's runs by its label, the newest last; None for a run that has not begun."""
 
 
 def runs_of(job: TFJob | Deployment, folder: Path, replica: str | None = None) -> Runs:
-    """The runs of the containers that `replica` means: of all, of one, or of one container (`worker-0/sidecar`)."""
+    """Return the runs of the containers that `replica` selects: all, a replica, or a container (`worker-0/sidecar`)."""
     found: Runs = {}
     for pods in _pods(job, folder, replica):
         for source in (source for pod in pods for source in _containers(job, pod, replica)):
@@ -349,13 +338,13 @@ def runs_of(job: TFJob | Deployment, folder: Path, replica: str | None = None) -
 
 
 def choose(runs: Runs, *, previous: bool = False) -> dict[str, Path]:
-    """The newest run of each container, or the one before it, where it has one."""
+    """Return the newest run of each container, or the one before it, if it exists."""
     at = -2 if previous else -1
     return {label: run for label, known in runs.items() if len(known) >= -at and (run := known[at])}
 
 
 def sources_of(job: TFJob | Deployment, folder: Path, replica: str | None = None) -> list[Source]:
-    """The containers of the newest pod of each replica that `replica` means, those that have begun."""
+    """Return the started containers of the newest pod of each replica that `replica` selects."""
     newest = (source for pods in _pods(job, folder, replica) for source in _containers(job, pods[-1], replica))
     return [source for source in newest if source.folder.is_dir()]
 

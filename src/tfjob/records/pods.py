@@ -1,8 +1,8 @@
-"""The pods of a run as its record has them; they can be read when the job, and even the database, is gone.
+"""The pods in the record of a run; they stay readable when the job, and even the database, is gone.
 
 FOLDER/pods/NAME.UID8/spec.json                      its name and its containers
-                     /status.json                    how it stands or ended, of pods of this machine
-                     /logs/CONTAINER/RESTART/log     what a run of a container wrote; see `log_files`
+                     /status.json                    its last status, only for pods of this machine
+                     /logs/CONTAINER/RESTART/log     the output of one run of a container; see `log_files`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfjob.api.objects import Pod, PodStatus
 
 
 class ContainerRun(NamedTuple):
-    """One run of a container: the kubelet restarts it in its pod."""
+    """One run of a container: the kubelet restarts containers in their pod."""
 
     pod: Pod
     container: str
@@ -29,7 +29,7 @@ class ContainerRun(NamedTuple):
 
 
 def pod_folder(record: Path, pod: Pod) -> Path:
-    """Where a pod is: its name and enough of its uid to tell attempts apart."""
+    """Return the folder of a pod: its name and enough of its uid to distinguish attempts."""
     return record / "pods" / f"{pod.metadata.name}.{pod.metadata.uid[:8]}"
 
 
@@ -38,13 +38,13 @@ class _Container(msgspec.Struct):
 
 
 class _Written(PodStatus, frozen=True):
-    """What its supervisor wrote of a pod."""
+    """The status of a pod as its supervisor wrote it."""
 
     stopped: bool = False
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    """What is read of a pod's spec; `replica` is only in that of a pod of a cluster."""
+    """The part of a pod's spec that is read; only pods of a cluster have `replica`."""
 
     name: str
     containers: list[_Container] = []
@@ -54,9 +54,9 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class PodRecord:
-    """One pod: its name, its folder, its containers, and how it stands or ended (None if that is not known).
+    """One pod: its name, folder, containers and last status (None if unknown).
 
-    `stopped` says that it did not end by itself; `replica` is empty where the name says which it is.
+    `stopped` means that it was ended from outside; `replica` is empty if the name identifies the replica.
     """
 
     name: str
@@ -69,7 +69,7 @@ class PodRecord:
 
 
 def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
-    """The pods of a run by replica or, on this machine, by name; each list in the order of their making."""
+    """Return the pods of a run by replica or, on this machine, by name; each list in the order of creation."""
     found: dict[str, list[PodRecord]] = {}
     specs = (run_folder / "pods").glob("*/spec.json")
     for path in sorted(specs, key=lambda path: path.stat().st_mtime_ns):
@@ -79,7 +79,7 @@ def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
 
 
 def read_pod(folder: Path) -> PodRecord:
-    """Read the record of one pod. Raises FileNotFoundError if it has not begun."""
+    """Read the record of one pod. Raises FileNotFoundError if its spec is not written yet."""
     spec = msgspec.json.decode((folder / "spec.json").read_bytes(), type=_Spec)
     status = _status(folder / "status.json")
     return PodRecord(
@@ -101,7 +101,7 @@ def _status(file: Path) -> _Written | None:
 
 
 def write_spec(record: Path, pod: Pod, replica: str) -> None:
-    """Begin the record of a pod of a cluster, unless it has begun."""
+    """Begin the record of a pod of a cluster, unless it exists."""
     folder = pod_folder(record, pod)
     if (folder / "spec.json").exists():
         return

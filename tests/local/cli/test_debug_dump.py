@@ -31,7 +31,7 @@ def test_a_broken_file_of_the_record_does_not_hide_the_others(finished: CommandL
     finally:
         broken.unlink()
     parts = contents(file)
-    assert "not to be had" in parts["record/broken.json"]
+    assert "not available" in parts["record/broken.json"]
     assert "kind: TFJob" in parts["record/manifest.yaml"]
 
 

@@ -175,7 +175,7 @@ def test_a_program_that_is_not_on_this_machine_is_a_warning(cli: CommandLine, wo
     assert len(warnings) == 1
     assert ": warning: spec.tfReplicaSpecs.Worker.template.spec.containers[0].command[0]: " in warnings[0]
     assert "/opt/no-such-program" in warnings[0]
-    assert "--no-limits" not in words or 'exec "/opt/no-such-program": No such file' in shown
+    assert "--no-limits" not in words or 'cannot run "/opt/no-such-program": No such file' in shown
     cli.golden("warning-missing-program", f"{warnings[0]}\n", exact=True)
 
 

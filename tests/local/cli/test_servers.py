@@ -37,7 +37,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
     assert "Serving HTTP" in cli("logs", "web")
     assert cli("exec", "web", replica["name"], "--", "echo", "inside") == "inside\n"
     assert replica["name"] in cli("events", "web")
-    assert "web.1 is a Deployment; TensorBoard shows TFJobs" in cli("tensorboard", "web", code=2)
+    assert "web.1 is a Deployment; only TFJobs have a TensorBoard" in cli("tensorboard", "web", code=2)
     assert "--for running" in cli("wait", "web", code=2)
     assert "1 server" in cli("ps", "-o", "wide")
 
@@ -60,7 +60,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
     until_ready(cli, "2/2")
     told = cli("run", "web.yaml", "--no-limits", code=2)
     assert "Deployment web exists and is Running" in told
-    assert "To update it: tfjob submit FILE; to end it: tfjob delete web" in told
+    assert "To update it: tfjob submit FILE; to delete it: tfjob delete web" in told
     cli("delete", "web")
     assert json.loads(cli("ps", "-a", "-o", "json"))["items"] == []
 
@@ -92,7 +92,7 @@ def test_an_attached_deployment_whose_output_nobody_reads_is_stopped(cli: Comman
         process.stdout.close()
         assert process.wait(60) == 130
         if process.stderr is not None:
-            assert process.stderr.read() == "the reader of the output is gone; stopping\n"
+            assert process.stderr.read() == "the output pipe was closed; stopping\n"
     assert status(cli)["state"] == "Suspended"
     cli("delete", "web")
 
@@ -142,7 +142,7 @@ def test_a_program_that_is_missing_is_explained(cli: CommandLine, tmp_path: Path
     file = tmp_path / "web.yaml"
     file.write_text((MANIFESTS / "web.yaml").read_text().replace("[python, ", "[nosuchprogram, "))
     with Running(cli.tool, cli.home, str(file), "--no-limits") as run:
-        run.wait_for('exited 127: exec "nosuchprogram": not found')
+        run.wait_for('exited 127: cannot run "nosuchprogram": not found')
         wait_until(lambda: status(cli)["restarts"] == 1, 60)
         wait_until(lambda: status(cli)["reason"] == "CrashLoopBackOff", 60)
         (replica,) = status(cli)["replicas"]
@@ -198,7 +198,7 @@ def test_a_job_and_a_deployment_cannot_share_a_name(cli: CommandLine, tmp_path: 
     both = tmp_path / "both.yaml"
     both.write_text(f"{job}---\n{(MANIFESTS / 'web.yaml').read_text()}")
     told = cli("check", str(both), "--on", "local", code=2)
-    assert "metadata.name: is the name of a TFJob of this manifest" in told
+    assert "metadata.name: is also the name of a TFJob in this manifest" in told
     cli("submit", "web.yaml", "--no-limits")
     alone = tmp_path / "job.yaml"
     alone.write_text(job)

@@ -23,10 +23,8 @@ from support.docs.guide import (
 )
 
 ROOT = Path(__file__).parents[3]
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 ELSEWHERE = {"cluster.md", "helm.md", "tensorboard.md"}
-"""Played by tests/node/cli and tests/node/chart, which have a cluster, and tests/local/board, which has time
-for a training."""
+"""Played by tests/node/cli and tests/node/chart, which have a cluster, and by tests/local/board, with a training."""
 GUIDES = sorted(
     {page for page in (ROOT / "docs" / "guides").glob("*.md") if page.name not in ELSEWHERE}
     - IN_EXAMPLES
@@ -48,7 +46,7 @@ def test_the_guide_to_going_distributed_says_what_happens(tmp_path: Path) -> Non
 @pytest.mark.tensorflow
 @pytest.mark.timeout(600)
 def test_the_guide_to_a_first_tf_job_says_what_happens(tmp_path: Path) -> None:
-    """And the curves that it leaves on the share are those of the log, whose training was the same."""
+    """The curves on the share also match the log of the same training."""
     project = copy_of_examples(tmp_path)
     shown = re.search(r"Step 499: Cross entropy = (\S+)", played(FIRST_TF_JOB, tmp_path, project))
     assert shown
@@ -59,7 +57,7 @@ def test_the_guide_to_a_first_tf_job_says_what_happens(tmp_path: Path) -> None:
 
 
 def test_the_guide_to_v1beta1_says_what_happens(tmp_path: Path) -> None:
-    """Its training is that of the guide before, so a stand-in will do."""
+    """A stand-in is enough, because the training is that of the previous guide."""
     project = copy_of_examples(tmp_path)
     put_standin(project)
     played(V1BETA1, tmp_path, project)
@@ -69,17 +67,17 @@ CURVES = ("accuracy", "cross_entropy")
 
 
 def played(page: Path, folder: Path, project: Path | None = None) -> str:
-    """Plays a page, in a folder that its reader has or in an empty one; returns what all commands printed."""
+    """Play a page in a folder that its reader has, or in an empty one; return the output of all commands."""
     with play(page, folder, project, wanted=WITH_KUBECTL.__ne__) as printed:
         return "".join(printed)
 
 
 def points(folder: Path, name: str) -> list[float]:
-    """The values of a scalar in the event file of a folder."""
+    """Return the values of a scalar in the event file of a folder."""
     (file,) = folder.glob("events*")
     data, at, values = file.read_bytes(), 0, []
     while at < len(data):
-        (length,) = struct.unpack_from("<Q", data, at)  # a checksum follows it, and another one the record
+        (length,) = struct.unpack_from("<Q", data, at)  # a checksum follows the length, and another one the record
         event = event_pb2.Event.FromString(data[at + 12 : at + 12 + length])
         values += [tensor_util.make_ndarray(one.tensor).item() for one in event.summary.value if one.tag == name]
         at += 16 + length
@@ -88,17 +86,6 @@ def points(folder: Path, name: str) -> list[float]:
 
 def test_the_commands_of_the_readme_that_need_no_tensorflow_print_what_it_says(tmp_path: Path) -> None:
     played(ROOT / "README.md", tmp_path, ROOT)
-
-
-def test_every_link_between_the_pages_leads_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in LINK.findall(page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert not broken
 
 
 def test_ci_and_every_page_install_the_same_uv() -> None:

@@ -35,6 +35,11 @@ COVERED = {
         "tfjob run train.py --workers 2 --on k8s": "tests/cluster/cli/test_commands_control_plane.py",
         'eval "$(tfjob completion bash)"': "tests/local/cli/test_completion.py",
     },
+    "examples/README.md": {
+        "tfjob run examples/mnist/tfjob.yaml": "tests/local/training/test_training_examples.py",
+        ".venv/bin/python tools/image.py --sample": "tests/node/chart/test_chart_nodes.py",
+    },
+    "examples/estimator/README.md": {"uv venv --python 3.11": "tests/long/training/test_estimator.py"},
     "docs/guides/tensorboard.md": {"tfjob submit kept.yaml --on k8s": "tests/node/cli/test_commands_guide.py"},
 }
 """By page: how each `sh` block begins, and the test that does the same."""
@@ -76,6 +81,17 @@ def test_every_mark_has_a_block_below_it() -> None:
         text = page.read_text()
         marked = [block for block in FENCE.finditer(text) if is_only_shown(block)]
         assert " ".join(text.split()).count(SHOWN.removesuffix(":")) == len(marked), page
+
+
+def test_the_sentence_above_a_file_names_it() -> None:
+    """Rendered pages do not show the name of a block."""
+    unnamed = [
+        f"{page.name}: {block['name']}"
+        for page in PAGES
+        for block in FENCE.finditer(page.read_text())
+        if block["name"] and f"`{block['name']}`" not in " ".join(block.string[: block.start()].split("\n\n")[-2:])
+    ]
+    assert unnamed == []
 
 
 def test_every_test_that_covers_a_block_exists() -> None:

@@ -164,7 +164,7 @@ def test_what_takes_too_long_has_failed_and_leaves_nothing(pods: Pods) -> None:
         pods.container(PYTHON, "-c", DEAF, str(at_address["port"]), probes=listening),
         pods.container("sleep", "600", name="other", probes={"readiness": shell("sleep 601 | cat", timeout=0.3)}),
     )
-    pod.until(lambda: sum("within" in warning for warning in pod.status()["warnings"]) == 2)
+    pod.until(lambda: sum("timed out" in warning for warning in pod.status()["warnings"]) == 2)
     pod.stop()
     pod.wait()
     assert processes.marked(pod.uid) == []

@@ -253,10 +253,10 @@ def test_one_that_has_a_thread_by_now_forks_no_more(warm: WarmPods, tmp_path: Pa
         (
             "thread",
             "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
-            "1 threads",
+            "threads running (1)",
         ),
         ("open-file", "keep = open('/dev/zero')", "open"),
-        ("aborts", "import os; os.abort()", "died"),
+        ("aborts", "import os; os.abort()", "exited"),
         ("raises", "1 / 0", "ZeroDivisionError"),
     ],
 )

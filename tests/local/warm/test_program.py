@@ -14,6 +14,7 @@ import pytest
 from support.golden import check_golden
 from support.local.pod_harness import EACH_LEVEL, Place, Pods, at, odd_signals
 from support.local.warm_pods import WarmPods, warm_pods
+from support.running import wait_until
 
 GOLDEN = Path(__file__).parents[2] / "support" / "data" / "local" / "golden"
 PROGRAMS = {
@@ -63,7 +64,11 @@ if __name__ == '__main__':
         with multiprocessing.get_context(method).Pool(1) as pool: print(method, pool.map(work, [1, 2]))
     print(subprocess.run([sys.executable, '-c', 'import os; print(os.environ["LANG"])'], capture_output=True).stdout)
 """,
-    "signals": "print(*(line for line in open('/proc/self/status') if line.startswith(('SigB', 'SigI', 'SigC'))))",
+    "signals": """
+import signal
+print(*(line for line in open('/proc/self/status') if line.startswith(('SigB', 'SigI', 'SigC'))))
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+""",
     "beside": "import helper; print(helper.__file__, helper.WORD)",
 }
 MAIN = "import sys; print(sys.argv, sys.path[0], __name__, __package__, __spec__.name, __file__); raise KeyError('m')"
@@ -152,6 +157,18 @@ def test_a_fork_has_the_signals_of_a_started_program(warm: WarmPods, project: Pa
     cold = warm.launch_cold("signals.py", cwd=project)
     cold.ended()
     assert pod.log() == cold.log()
+    assert pod.log().endswith("True\n")
+
+
+@at([Place("full", "root" if os.geteuid() == 0 else "user")])
+def test_a_fork_server_does_not_inherit_signals(warm: WarmPods, project: Path) -> None:
+    """With SIGCHLD ignored it could not wait for its forks, and with SIGTERM ignored `kill` would not end it."""
+    with odd_signals(signal.SIGCHLD, signal.SIGTERM):
+        pod = warm.launch("signals.py", cwd=project)
+    assert pod.ended()["exitCode"] == 0
+    assert pod.status()["cold"] == {}
+    warm.end()
+    wait_until(lambda: not warm.states(), 60)
 
 
 @at(EACH_LEVEL[:1])

@@ -147,7 +147,7 @@ def test_a_follower_and_an_attached_run_go_on_when_the_api_server_was_away(
         follower = stack.enter_context(ending(start(behind, "logs", "through", "worker-0", "-f")))
         wait_until(lambda: sum("follow=true" in one for one in open_requests(door)) == 2, 60)
         door.close()
-        before = lines_until(attached, "does not answer")
+        before = lines_until(attached, "cannot reach the API server")
         wait_until(lambda: door.turned_away > 2, 60)
         door.reopen()
         last = ticks(on_nodes("logs", "through"))[-1] + 3
@@ -162,7 +162,7 @@ def test_a_follower_and_an_attached_run_go_on_when_the_api_server_was_away(
         assert numbers == list(range(1, numbers[-1] + 1)), text
         assert "dying" in text
         assert numbers[-1] > last
-    assert shown.count("does not answer") == 1
+    assert shown.count("cannot reach the API server") == 1
     assert any(line.startswith("through ") for line in rest.splitlines())
 
 

@@ -36,26 +36,26 @@ GUIDES = ROOT / "docs" / "guides"
 CLUSTER = GUIDES / "cluster.md"
 DISTRIBUTED, FIRST_TF_JOB, V1BETA1 = (GUIDES / f"{name}.md" for name in ("distributed", "tf-job", "v1beta1"))
 IN_EXAMPLES, WITH_STANDIN, WITH_KUBECTL = {DISTRIBUTED, FIRST_TF_JOB}, {V1BETA1}, "With kubectl"
-"""Pages that tell their reader to work in the folder of the examples, the same on a cluster (tests/node/cli), with
-TensorFlow or with a stand-in for the sample; and their section that shows the objects there."""
+"""Pages that work in the folder of the examples, also on a cluster (tests/node/cli), with TensorFlow or with a stand-in
+for the sample; and the title of their sections that show the objects of the cluster."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a page and what the page says that it prints."""
+    """A command of a page, and the output that the page shows."""
 
     line: int
     command: str
     expected: str
 
     def matches(self, actual: str) -> bool:
-        """Whether the output is as the page says."""
+        """Whether the output matches the page."""
         pattern = "".join(_pattern(line) for line in _settled(self.expected))
         return re.fullmatch(pattern, "".join(f"{line}\n" for line in _settled(actual))) is not None
 
 
 def _settled(text: str) -> list[str]:
-    """Lines without what depends on the moment: who of several replicas printed first, how many run already."""
+    """Return the lines without what depends on timing: the order of replicas, and how many already run."""
     lines = [line.rstrip() for line in text.strip().splitlines() if not re.match(r"· .*: (Running|Pending) \d", line)]
     found: list[str] = []
     for replicas, group in groupby(lines, lambda line: re.match(r"\S+ +\|", line) is not None):
@@ -64,7 +64,7 @@ def _settled(text: str) -> list[str]:
 
 
 def _pattern(line: str) -> str:
-    """Matches a line of output; `...` is anything, and a duration is as long as it takes on this machine."""
+    """Return a pattern for a line of output: `...` matches anything, and a duration any duration."""
     if line == "...":
         return r"(?:.*\n)*?"
     literal = "[^\n]*".join(re.escape(part) for part in line.split("..."))
@@ -80,7 +80,7 @@ class File:
 
 
 def blocks(page: Path, wanted: Callable[[str], bool]) -> Iterator[Command | File]:
-    """The files and commands of a page, in order; of its sections only those whose title is wanted."""
+    """Yield the files and commands of a page in order, only from sections with a wanted title."""
     text = page.read_text()
     for fence in FENCE.finditer(text):
         titles = re.findall(r"^## (.*)$", text[: fence.start()], re.MULTILINE)
@@ -112,7 +112,7 @@ def _commands(text: str, first: int) -> Iterator[Command]:
 
 
 class Session:
-    """A shell in a folder of its own, with a state folder of its own."""
+    """A shell with a separate folder and state folder."""
 
     def __init__(self, folder: Path, project: Path, env: Mapping[str, str], patience: float = PATIENCE) -> None:
         folder.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ class Session:
         self.run(f'timeout() {{ {sys.executable} {PATIENT_TIMEOUT} "$@"; }}')
 
     def run(self, command: str) -> str:
-        """Runs a command and returns what it prints; `$?` is there for the next one."""
+        """Run a command and return its output; `$?` is set for the next one."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         self._shell.stdin.write(f"{{ {command}\n}} </dev/null; _code=$?; printf '{END}\\n'; (exit $_code)\n")
@@ -160,7 +160,7 @@ class Session:
         return printed.removesuffix(f"{END}\n")
 
     def close(self) -> None:
-        """End the shell, and delete every job that the page left, in whatever state."""
+        """End the shell, and delete every job of the page in any state."""
         if self._shell.poll() is None:
             self.run(DELETE_JOBS)
         else:  # a command took too long, and its shell ended with it
@@ -170,7 +170,7 @@ class Session:
 
 
 def copy_of_examples(folder: Path) -> Path:
-    """The folder of the examples as somebody has it who has just got the repository."""
+    """Copy the examples as they are in a fresh clone."""
     project = folder / "examples"
     shutil.copytree(ROOT / "examples", project, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
     for path in (project / "share").iterdir():
@@ -180,12 +180,12 @@ def copy_of_examples(folder: Path) -> Path:
 
 
 def put_standin(project: Path) -> None:
-    """Puts a program without TensorFlow in the place of the sample that retrains."""
+    """Replace the sample that retrains by a program without TensorFlow."""
     shutil.copy(Path(__file__).with_name("standin_retrain.py"), project / "retrain" / "train.py")
 
 
 def with_image_of_nodes(text: str) -> str:
-    """A file of a page with the image that the nodes of the tests have; there is no registry to pull from."""
+    """Return a file of a page with an image that the test nodes have, because they have no registry."""
     return text.replace("image: busybox:1.36", f"image: {BUSYBOX}\n              imagePullPolicy: IfNotPresent")
 
 
@@ -199,11 +199,11 @@ def play(
     patience: float = PATIENCE,
     wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[Iterator[str]]:
-    """Execute a page; give what each command printed, which must be what the page says.
+    """Execute a page; yield the output of each command, which must match the page.
 
-    Files are written unless the project is given. `env` is added to the environment; `edit` replaces what a file names
-    by something of the tests; `patience` is how many seconds a command may take; `wanted` says by their titles which
-    sections are executed. At the end of the block, also of one that fails, every job of the page is deleted.
+    Without `project`, the page runs in a new folder. `env` is added to the environment, `edit` adapts the files of the
+    page, `patience` limits the seconds of a command, and `wanted` selects sections by their titles. At the end, even
+    after a failure, every job of the page is deleted.
     """
     home = folder / "home"
     if project is None:

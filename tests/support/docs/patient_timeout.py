@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-BEGUN = "Press Ctrl-C to end."
+BEGUN = "Press Ctrl-C to stop."
 TIMED_OUT = 124
 """The exit code by which the real one says that it sent the signal."""
 

@@ -62,10 +62,10 @@ DEFAULT_SIGNALS = ["sh", "-c", "! grep -E 'Sig(Blk|Ign):.*[1-9a-f]' /proc/self/s
 
 
 @contextmanager
-def odd_signals() -> Iterator[None]:
-    """Ignore and block signals, as a program that starts the tool may do; whatever is started inherits that."""
+def odd_signals(*more: signal.Signals) -> Iterator[None]:
+    """Ignore and block signals, as a program that starts the tool may do; its child processes inherit that."""
     ignored = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGUSR1, signal.SIGRTMIN)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (*ignored, *more)}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR2])
     try:
         yield
@@ -73,6 +73,11 @@ def odd_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def launch(folder: Path, secrets: bytes, python: str) -> None:
+    """Start a pod's supervisor and wait until it holds its lock."""
+    supervisor.await_lock(supervisor.begin(folder, secrets, python), folder)
 
 
 def groups_of(uid: str) -> set[str]:
@@ -239,7 +244,7 @@ class Pods:
 
     def start(self, pod: PodRun, secrets: dict[str, Any]) -> None:
         data = json.dumps(secrets).encode()
-        assert self.as_user(lambda: supervisor.launch(pod.folder, data, PYTHON)), pod.errors()
+        assert self.as_user(lambda: launch(pod.folder, data, PYTHON)), pod.errors()
 
     def as_user(self, action: Callable[[], object]) -> bool:
         """Do something to a pod as the user whose pod it is; False only if it returns False."""

@@ -17,7 +17,7 @@ HERE = (
     "kube/cluster/tensorflow_org.py",
 )
 """What describes it."""
-SERVED = ("operator/", "cli/commands/operator_self_test.py")
+SERVED = ("operator/", "cli/commands/operator.py")
 """What installs, serves and tests API groups by their names."""
 OTHER_WORDS = {
     "local/warm/start.py": "TENSORFLOW",

@@ -18,7 +18,7 @@ ALLOWED_IN_ADDITION = {
     "commands/check.py": {"api"},
     "commands/convert.py": {"api"},
     "commands/explain.py": {"api"},
-    "commands/operator*.py": {"operator"},
+    "commands/operator.py": {"operator"},
     # These are about a cluster's operator, and about this machine, not about jobs.
     "commands/version.py": {"operator"},
     "commands/doctor.py": {"operator", "local"},

@@ -151,9 +151,9 @@ def test_a_run_that_is_stopped_is_named_with_the_command_that_continues_it(name:
     owned = replace(service(), metadata=ObjectMeta(name="web", owner_references=[OwnerReference(name="web", uid="d")]))
     place = Toy(DEPLOYMENT, owned)
     place.find = partial(found, record(DEPLOYMENT, "Suspended"))
-    with pytest.raises(NotFound, match="no pod that is ready") as raised:
+    with pytest.raises(NotFound, match="no ready pod") as raised:
         leads_to(place, name, "80")
-    assert raised.value.hint == "It is Suspended: tfjob resume web"
+    assert raised.value.hint == "It is suspended. To continue it: tfjob resume web"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_connection_that_fails_is_reported_once_and_the_next_pod_is_found() ->
 
     asyncio.run(work())
     assert len(warnings) == 2, warnings
-    assert "no pod" in warnings[0]
+    assert "no ready pod" in warnings[0]
     assert "two" in warnings[1]
 
 

@@ -32,4 +32,4 @@ def test_a_deployment_is_scaled_by_its_replicas() -> None:
     assert found.spec == {"replicas": 3, "paused": True}
     with pytest.raises(InvalidScale, match="is a Deployment") as raised:
         scaled(found, {"worker": 2})
-    assert raised.value.hint == "Write replicas=2."
+    assert raised.value.hint == "Use replicas=2."

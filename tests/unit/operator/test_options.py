@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfjob.cli.commands.operator_run import run
+from tfjob.cli.commands.operator import run
 from tfjob.cli.main import cli
 from tfjob.operator.options import Address
 

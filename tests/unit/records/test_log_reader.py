@@ -268,15 +268,6 @@ def test_tail_holds_for_what_was_there_and_not_for_what_comes(tmp_path: Path) ->
     follower.close()
 
 
-def test_finishing_one_container_leaves_the_others_followed(tmp_path: Path) -> None:
-    one = write(tmp_path / "a/main/0/log", record(1, "a"))
-    two = write(tmp_path / "b/main/0/log", record(2, "b"))
-    follower = Follower([one, two])
-    assert texts(follower.finish(one)) == ["a"]
-    assert texts(follower.poll()) == ["b"]
-    follower.finish()
-
-
 def test_a_follower_holds_no_file_after_its_end(tmp_path: Path) -> None:
     sources = [write(tmp_path / f"{number}/main/0/log", record(number, "x")) for number in range(9)]
     follower = Follower(sources, tail=5)

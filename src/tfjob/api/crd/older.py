@@ -32,28 +32,31 @@ _TF_JOB_COLUMNS = (
     AGE,
 )
 STATUS: dict[str, Any] = {
-    "phase": {"type": "string", "description": "Creating, Running, CleanUp, Failed or Done."},
-    "state": {"type": "string", "description": "Running, Succeeded or Failed."},
-    "reason": {"type": "string", "description": "What the job waits for, or why it failed."},
+    "phase": {"type": "string", "description": "Phase of the job: Creating, Running, CleanUp, Failed or Done."},
+    "state": {"type": "string", "description": "State of the job: Running, Succeeded or Failed."},
+    "reason": {"type": "string", "description": "What the job is waiting for, or why it failed."},
     "conditions": {"type": "array", "nullable": True, "items": _ANYTHING, "description": "Always null."},
     "controlPaused": {"type": "boolean", "description": "Always false."},
     "replicaStatuses": {
         "type": "array",
-        "description": "How many replicas of each type are in each state.",
+        "description": "Number of replicas of each type in each state.",
         "items": {
             "type": "object",
             "properties": {
-                "tf_replica_type": {"type": "string", "description": "MASTER, WORKER or PS."},
-                "state": {"type": "string", "description": "Running, Succeeded, Failed or Unknown."},
+                "tf_replica_type": {"type": "string", "description": "Type of the replicas: MASTER, WORKER or PS."},
+                "state": {
+                    "type": "string",
+                    "description": "Their state: Running, Succeeded, Failed or Unknown.",
+                },
                 "ReplicasStates": {
                     "type": "object",
                     "additionalProperties": {"type": "integer"},
-                    "description": "How many replicas are in a state, by state.",
+                    "description": "Number of replicas in each state.",
                 },
             },
         },
     },
-    DETAILS: {**_ANYTHING, "description": "The status as kubeflow.org/v1 has it."},
+    DETAILS: {**_ANYTHING, "description": "Status of the job in the format of kubeflow.org/v1."},
 }
 """Of v1alpha1, whatever its group."""
 _ALPHA1_STATUS: Node = {"type": "object", "properties": STATUS}
@@ -87,7 +90,7 @@ def _beta_spec() -> Node:
 def _beta_status(api_version: str) -> Node:
     known = status_node()["properties"]
     said = {own: known[name] for name, own in status_names(api_version).items()}
-    details = {**STATUS[DETAILS], "description": "The rest of the status that kubeflow.org/v1 has."}
+    details = {**STATUS[DETAILS], "description": "Status fields that only kubeflow.org/v1 has."}
     return {"type": "object", "properties": {**said, DETAILS: details}}
 
 

@@ -49,9 +49,9 @@ class Counts:
         if workers is None:
             workers = 0 if self.chief and not self.ps else 1
         if self.evaluators > 1:
-            raise Impossible(f"--evaluator {self.evaluators}: a job has at most one", "Write --evaluator 1.")
+            raise Impossible(f"--evaluator {self.evaluators}: a job has at most one evaluator", "Use --evaluator 1.")
         if not workers and self.ps:
-            raise Impossible("--ps needs workers: parameter servers only keep what these learn", "Add --workers 1.")
+            raise Impossible("--ps needs at least one worker", "Add --workers 1.")
         if not workers and not self.chief:
             raise Impossible("no replica would train", "Add --chief or at least one worker.")
         counts = {CHIEF: int(self.chief), WORKER: workers, PS: self.ps, EVALUATOR: self.evaluators}
@@ -120,14 +120,14 @@ def _unexpanded(word: str) -> str:
 def alone(text: str, beside: Collection[str]) -> None:
     """Raise Impossible for a script that needs other files; `beside` are the names of the modules in its folder."""
     if len(text.encode()) > MOST_BYTES:
-        raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, which a ConfigMap cannot take")
+        raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap")
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        raise Impossible(f"it is no Python: {error}") from None
+        raise Impossible(f"it is not valid Python: {error}") from None
     needed = sorted(_imported(tree) & set(beside))
     if needed:
-        raise Impossible(f"it imports {', '.join(needed)}, which would not travel with it")
+        raise Impossible(f"it imports {', '.join(needed)}, which would not be uploaded with it")
 
 
 def _imported(tree: ast.AST) -> set[str]:

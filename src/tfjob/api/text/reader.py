@@ -1,13 +1,10 @@
-"""Parse the text of a manifest into documents whose nodes know their line and column.
+"""Parse the text of a manifest into documents that know the line and column of every value.
 
-Unquoted words mean what they mean to the YAML library of Kubernetes: no dates, no numbers to base 60. Errors of the
-YAML parser are explained in words that say what to do.
+Unquoted words have the same meaning as in the YAML library of Kubernetes: there are no dates and no numbers to base 60.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +18,7 @@ from tfjob.api.problems import Path, Problem, path_parts, path_text
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_DEPTH = 100
 MAX_NODES = 200_000
-"""Far above any real manifest, and low enough that a few lines of aliases cannot fill the memory."""
+"""Far more than any real manifest has, but few enough that some lines of aliases cannot fill the memory."""
 _ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
 _CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
 _CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
@@ -44,7 +41,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a node stands, and its children's marks by key or index."""
+    """The position of a node, and the marks of its children by key or index."""
 
     line: int
     column: int
@@ -60,7 +57,7 @@ class Document:
     mark: Mark
 
     def position(self, path: str | Sequence[str | int]) -> Place:
-        """Return the place of the node at `path`, or of the nearest parent that exists."""
+        """Return the position of the node at `path`, or of its nearest parent that exists."""
         mark = self.mark
         for part in path_parts(path) if isinstance(path, str) else path:
             if part not in mark.children:
@@ -71,16 +68,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The documents that could be read, and what is wrong with the text."""
+    """The documents that could be read, and the problems of the text."""
 
     documents: list[Document]
     problems: list[Problem]
 
 
 def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Parsed:
-    """Read YAML or JSON, one or several documents; a fault in the text is a problem, never an exception.
+    """Read one or several documents in YAML or JSON; faults become problems, not exceptions.
 
-    With `as_text` every unquoted word but null is a string.
+    With `as_text`, every unquoted word except null is a string.
     """
     reader = _Reader(source, as_text)
     try:
@@ -93,7 +90,7 @@ def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Pars
 
 
 class _Stop(Exception):
-    """A fault after which reading cannot continue; the problem is recorded."""
+    """Reading cannot continue; the problem is recorded."""
 
 
 @dataclass
@@ -117,19 +114,19 @@ class _Reader:
             if data.startswith((b"\xff\xfe", b"\xfe\xff")):
                 return data.decode("utf-16")
             if b"\0" in data[:4]:
-                # No YAML begins with a zero byte among its first letters, but UTF-16 without a mark does.
-                raise self.stop((1, 1), "the file is not UTF-8 text, it looks like UTF-16", "save it as UTF-8")
+                # YAML cannot start with a zero byte, but UTF-16 without a byte order mark does.
+                raise self.stop((1, 1), "the file must be UTF-8, but looks like UTF-16", "save it as UTF-8")
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             before = data[: error.start].decode("utf-8", "replace")
-            said = f"byte 0x{data[error.start]:02x} is not UTF-8 text"
+            said = f"byte 0x{data[error.start]:02x} is not valid UTF-8"
             raise self.stop(_place_of(before, len(before)), said, "save the file as UTF-8") from None
 
     def refuse_unreadable(self, text: str) -> None:
         self.refuse_conflict(text)
         if match := _ELISION.search(text):
-            hint = "put the others where they belong in a whole manifest"
-            raise self.stop(_place_of(text, match.start()), "[...] stands for lines that a page left out", hint)
+            hint = "copy the other lines into a complete manifest"
+            raise self.stop(_place_of(text, match.start()), "[...] marks lines that were left out", hint)
         if match := _UNPRINTABLE.search(text):
             said = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
             raise self.stop(_place_of(text, match.start()), said, "remove it")
@@ -141,7 +138,7 @@ class _Reader:
         marks = [match for match in (start, _CONFLICT_MIDDLE.search(text), end) if match]
         places = sorted(_place_of(text, match.start()) for match in marks)
         where = " and ".join(", ".join(str(line) for line, _ in places).rsplit(", ", 1))
-        said = "an unfinished merge: git's conflict markers are still in the file"
+        said = "the file contains git's conflict markers"
         raise self.stop(places[0], said, f"keep one side and delete the marker lines ({where})")
 
     def read(self, text: str) -> None:
@@ -154,14 +151,13 @@ class _Reader:
             if isinstance(value, dict):
                 self.finished.append(Document(value, self.source, mark))
             elif value is not None:
-                wanted = "a document must be a mapping (apiVersion, kind, metadata, spec)"
-                self.report((mark.line, mark.column), f"{wanted}, this one is {described(value)}")
+                wanted = "a document must be a mapping with apiVersion, kind, metadata and spec"
+                self.report((mark.line, mark.column), f"{wanted}, not {described(value)}")
             empty = empty and value is None
         if empty:
-            self.report((1, 1), "there is no document here: the file is empty or holds comments only")
+            self.report((1, 1), "the file is empty or contains only comments")
 
     def events(self, text: str) -> Iterator[Any]:
-        """Yield the parser's events; its errors become problems."""
         try:
             yield from yaml.parse(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
@@ -169,24 +165,24 @@ class _Reader:
             line, column = (mark.line, mark.column) if mark else (0, 0)
             raise self.stop((line + 1, column + 1), *explain_yaml_error(error, text, line, column)) from None
         except yaml.YAMLError as error:
-            raise self.stop((1, 1), f"this is not YAML: {error}") from None
+            raise self.stop((1, 1), f"invalid YAML: {error}") from None
 
 
 class _Builder:
-    """Builds values and marks of one document from events."""
+    """Builds the values and marks of one document from the events of the parser."""
 
     def __init__(self, events: Iterator[Any], reader: _Reader) -> None:
         self.events = events
         self.reader = reader
         self.anchors: dict[str, tuple[Any, Mark, int]] = {}
-        """By name: the value, its mark, and of how many nodes it is."""
+        """By name: the value, its mark, and its number of nodes."""
         self.open: set[str] = set()
         self.nodes = 0
 
     def node(self, event: Any, path: Path, depth: int) -> tuple[Any, Mark]:
         place = _place(event)
         if depth > MAX_DEPTH:
-            raise self.reader.stop(place, f"this is nested more than {MAX_DEPTH} levels deep")
+            raise self.reader.stop(place, f"the value is nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event.anchor, place)
         if event.anchor:
@@ -209,15 +205,15 @@ class _Builder:
     def count(self, nodes: int, place: Place) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            said = f"with its aliases written out this document has more than {MAX_NODES} values"
+            said = f"the document has more than {MAX_NODES} values once its aliases are expanded"
             raise self.reader.stop(place, said)
 
     def alias(self, name: str | None, place: Place) -> tuple[Any, Mark]:
         if name in self.open:
-            raise self.reader.stop(place, f"the alias *{name} stands inside its own anchor &{name}")
+            raise self.reader.stop(place, f"the alias *{name} is inside its own anchor &{name}")
         if name is None or name not in self.anchors:
             known = ", ".join(f"&{anchor}" for anchor in self.anchors)
-            hint = f"known here: {known}" if known else f"define it above with &{name}, or quote the value"
+            hint = f"use one of {known}" if known else f"define it above with &{name}, or quote the value"
             raise self.reader.stop(place, f"there is no anchor &{name} above the alias *{name}", hint)
         value, mark, size = self.anchors[name]
         self.count(size, place)
@@ -242,8 +238,8 @@ class _Builder:
                 merged.append((value, own))
                 continue
             if key in fields:
-                said = f"{key} is given twice, first on line {mark.children[key].line}"
-                self.reader.report(_place(event), said, "keep one of them", (*path, key))
+                said = f"{key} is defined twice, first on line {mark.children[key].line}"
+                self.reader.report(_place(event), said, "remove one of them", (*path, key))
             fields[key], mark.children[key] = value, own
         for value, where in merged:
             self.merge(fields, mark, value, where, path)
@@ -256,21 +252,22 @@ class _Builder:
             if isinstance(value, str):
                 return value
         if not isinstance(event, yaml.ScalarEvent):
-            said = "a key must be a word, this one is a list or a mapping"
-            raise self.reader.stop(place, said, "put a {{ placeholder }} in quotes")
+            said = "a key must be a string, not a list or a mapping"
+            raise self.reader.stop(place, said, "put placeholders such as {{ name }} in quotes")
         if event.anchor:
             self.anchors[event.anchor] = (event.value, Mark(*place), 1)
         self.count(1, place)
         if event.implicit[0] and isinstance(meaning := resolve(event.value), bool | None):
-            said = f"the key {event.value or 'with no name'} means {json.dumps(meaning)} in YAML"
-            self.reader.report(place, said, f'write "{event.value}" in quotes', path)
+            key = f"the key {event.value}" if event.value else "an empty key"
+            said = f"{key} means {json.dumps(meaning)} in YAML"
+            self.reader.report(place, said, f'put it in quotes: "{event.value}"', path)
         return str(event.value)
 
     def merge(self, fields: dict[str, Any], mark: Mark, value: Any, where: Mark, path: Path) -> None:
         is_list = isinstance(value, list)
         items = value if is_list else [value]
         if not items or not all(isinstance(item, dict) for item in items):
-            said = "<< takes an alias of a mapping, or a list of such aliases"
+            said = "the value of << must be an alias of a mapping, or a list of such aliases"
             self.reader.report((where.line, where.column), said, path=(*path, "<<"))
             return
         for index, item in enumerate(items):
@@ -295,21 +292,16 @@ def _tagged(tag: str, text: str) -> Scalar:
     wanted: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
     if tag in ("str", "timestamp"):
         return text
-    if tag == "binary":
-        try:
-            return base64.b64decode(text).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            raise ValueError("!!binary needs base64 of UTF-8 text") from None
     if tag not in wanted:
-        raise ValueError(f"the tag {tag if tag.startswith('!') else '!' + tag} means nothing in a manifest")
+        raise ValueError(f"unknown tag {tag if tag.startswith('!') else '!' + tag}")
     value = resolve(text)
     if not isinstance(value, wanted[tag]):
-        raise ValueError(f"{json.dumps(text)} is no {tag}")
+        raise ValueError(f"{json.dumps(text)} is not a valid {tag}")
     return value
 
 
 def _as_yaml(text: str) -> str:
-    """Turn JSON into YAML, which differs in two ways: tabs between tokens, and surrogate pairs."""
+    """Turn JSON into YAML, which does not allow tabs between tokens nor surrogate pairs."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -359,32 +351,31 @@ def resolve(word: str) -> Scalar:
     return float(digits) if _FLOAT.fullmatch(digits) else word
 
 
+_YAML_ERRORS = {
+    "mapping values are not allowed": "the line has a second ': ' or is indented too far"
+    "; quote the value, or fix the indentation",
+    "unexpected end": "the quote that opens on line {opened} is never closed; close it",
+    "did not find expected key|expected <block end>": "the line does not fit into the block that starts on line"
+    " {opened} (indented by {indent}); check its indentation and quotes",
+    "could not find expected ':'": "a key must be followed by ': '; write 'key: value', or check the indentation",
+    "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
+    "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
+    "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
+    "cannot start any token": "a value cannot start with {here!r}; put it in quotes",
+    "undefined tag handle": "a value cannot start with '!'; put it in quotes",
+}
+"""Patterns of the parser's messages, and the message and hint to report instead."""
+
+
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
-    """Return the parser's error in our words, and what to do."""
-    lines = text.splitlines() or [""]
+    lines = text.splitlines()
     here = lines[line] if line < len(lines) else ""
-    said = error.problem or error.context or "it cannot be read"
-    context_line = error.context_mark.line + 1 if error.context_mark else 0
-    indentation = here[: len(here) - len(here.lstrip())]
-    if "\t" in indentation or here[column : column + 1] == "\t":
-        return "a tab stands where YAML wants spaces", "indent with spaces"
-    if "mapping values are not allowed" in said:
-        return "a second ': ' on this line, or a line that is indented too far", "quote the value, or align the line"
-    if "found unexpected end of stream" in said or "unexpected end" in said:
-        return f"the quote that opens on line {context_line} is never closed", "close it"
-    if "did not find expected key" in said or "expected <block end>" in said:
-        indent = f" on line {context_line} (indented by {error.context_mark.column})" if error.context_mark else ""
-        return f"this line does not fit the block that starts{indent}", "align it with the lines that it belongs to"
-    if "could not find expected ':'" in said:
-        return "a key without ': ' after it", "write 'key: value', or check the indentation"
-    if "expected ',' or" in said:
-        closing = "]" if "]" in said else "}"
-        bracket = f"the bracket that opens on line {context_line}"
-        return f"{bracket} is not closed with '{closing}'", "check commas and brackets"
-    if "'-' indicator" in said or "block sequence entries are not allowed" in said:
-        return "a list item ('- ') is not possible here", "check the indentation"
-    if "cannot start any token" in said:
-        return f"a value cannot start with {here[column : column + 1]!r}", "put it in quotes"
-    if "undefined tag handle" in said:
-        return "a value cannot start with '!'", "put it in quotes"
-    return f"this is not YAML: {said}", ""
+    if "\t" in here[: len(here) - len(here.lstrip())] or here[column : column + 1] == "\t":
+        return "YAML does not allow a tab here", "use spaces"
+    said = error.problem or error.context or "it cannot be parsed"
+    opened: Any = error.context_mark or error.problem_mark
+    for pattern, explanation in _YAML_ERRORS.items():
+        if re.search(pattern, said) and opened:
+            message, _, hint = explanation.partition("; ")
+            return message.format(opened=opened.line + 1, indent=opened.column, here=here[column : column + 1]), hint
+    return f"invalid YAML: {said}", ""

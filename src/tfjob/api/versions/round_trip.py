@@ -65,7 +65,7 @@ def converted(job: Object, api_version: str) -> Object:
     given = job.get("apiVersion")
     for version in (given, api_version):
         if version not in (API_VERSION, *OLDER, TENSORFLOW):  # of any type: it was not checked
-            raise StrangeVersion(f"apiVersion {str(version)[:LONGEST_SHOWN]!r} is no version of a job")
+            raise StrangeVersion(f"apiVersion {str(version)[:LONGEST_SHOWN]!r} is not a version of TFJob")
     assert isinstance(given, str)
     if given == api_version:
         return job
@@ -130,8 +130,8 @@ def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
     complete = v1.to_hub(converted(manifest, API_VERSION))
     if faults := errors(complete.problems):
         path = path_text(("metadata", "annotations", UNSAID))
-        said = f"it adds {faults[0].path}, which {faults[0].message}"
-        told = Problem(path, said, "put back what the cluster wrote there, or leave the annotation out")
+        said = f"adds an error at {faults[0].path}: {faults[0].message}"
+        told = Problem(path, said, "restore the text that the cluster wrote, or remove the annotation")
         return replace(conversion, problems=[*conversion.problems, told])
     return replace(conversion, job=complete.job)
 

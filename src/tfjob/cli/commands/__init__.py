@@ -1,4 +1,4 @@
-"""One module for each command or group of commands, with its name.
+"""One module per command or group of commands, named after it.
 
 In: parsed arguments. Out: printed text and an exit code. Start reading at `ps`; `run` is the largest.
 """

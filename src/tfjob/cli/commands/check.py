@@ -1,4 +1,4 @@
-"""`tfjob check`: what is wrong with a manifest, and where."""
+"""`tfjob check`: report the problems of manifests."""
 
 from __future__ import annotations
 
@@ -22,27 +22,19 @@ if TYPE_CHECKING:
     default=None,
     metavar="WHERE",
     callback=place,
-    help="local: also what this machine refuses; k8s or k8s:CONTEXT: what a cluster would say.",
+    help="Also check against a target: local (this machine), k8s or k8s:CONTEXT.",
 )
-@click.option("--python", default="", metavar="PATH", help="With --on local: the interpreter or virtualenv to run in.")
+@click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")
 @click.option(
-    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="With --on local: a folder for a volume."
+    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume (--on local only)."
 )
-@namespace_option("Namespace for a job without one.")
+@namespace_option("Namespace for jobs that do not name one.")
 @output_option
-def check(
-    files: tuple[str, ...],
-    parameters: tuple[str, ...],
-    on: On | None,
-    python: str,
-    volumes: tuple[str, ...],
-    namespace: str,
-    output: str,
-) -> int:
-    """Judge manifests: every error with its path, line and column. The exit code is 2 if there is one.
+def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) -> int:
+    """Check manifests and print every problem with its path, line and column. The exit code is 2 if there is an error.
 
-    On a cluster nothing is made: its API server judges the job as if it were, and what the job needs is looked for:
-    Secrets, ConfigMaps, claims, rights.
+    With --on k8s, the API server validates the job in a dry run, and tfjob checks that the Secrets, ConfigMaps and
+    claims of the job exist and that you have the permissions that it needs. Nothing is created.
     """
     import msgspec
 
@@ -52,28 +44,25 @@ def check(
 
     if on is not None and on.cluster:
         print_outages()
-    options: dict[str, Any] = {"parameters": parameters, "namespace": namespace, "python": python, "volumes": volumes}
     requests = [Request(file, target=on or On(), **options) for file in files]
     found = {request.file: _check(request, is_placed=on is not None) for request in requests}
-    faulty = any(errors(problems) for problems, _ in found.values())
-    code = exit_codes.BAD_INPUT if faulty else exit_codes.SUCCEEDED
+    everything = [problem for problems, _ in found.values() for problem in problems]
+    code = exit_codes.BAD_INPUT if errors(everything) else exit_codes.SUCCEEDED
     if output != "text":
         from tfjob.cli.output import print_list
 
-        print_list(
-            "Problem", [msgspec.to_builtins(problem) for problems, _ in found.values() for problem in problems], output
-        )
+        print_list("Problem", [msgspec.to_builtins(problem) for problem in everything], output)
         return code
     for file, (problems, jobs) in found.items():
         for problem in problems:
             click.echo(str(problem))
         if not errors(problems) and not is_quiet():
-            click.echo(f"{file}: ok ({', '.join(jobs) or 'no job'})")
+            click.echo(f"{file}: ok ({', '.join(jobs) or 'no jobs'})")
     return code
 
 
 def _check(request: Request, *, is_placed: bool) -> tuple[list[Problem], list[str]]:
-    """The problems of one file and the names of its jobs; a file that cannot be read is a problem too."""
+    """Return the problems of one file and the names of its jobs; an unreadable file is a problem too."""
     from tfjob.api.problems import Problem
     from tfjob.launch import start
     from tfjob.launch.request import Unreadable

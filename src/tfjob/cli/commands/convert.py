@@ -1,4 +1,4 @@
-"""`tfjob convert`: a manifest in another API version."""
+"""`tfjob convert`: print a manifest in another API version."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import click
 
 from tfjob.cli.completion import FILE
 from tfjob.cli.context import output_option
+from tfjob.errors import InvalidRequest
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @click.option(
-    "--to", "wanted", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="The API version to write."
+    "--to", "wanted", default="kubeflow.org/v1", show_default=True, metavar="VERSION", help="API version to convert to."
 )
 @click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest.")
 @output_option
 def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) -> int:
     """Print the jobs of a manifest in another API version.
 
-    VERSION is an apiVersion, such as kubeflow.org/v1 or v1beta2 for short. What it cannot say is named on stderr.
+    VERSION is an apiVersion such as kubeflow.org/v1, or v1beta2 for short. Fields that VERSION does not have are
+    left out and reported on stderr.
     """
     import msgspec
     from msgspec.structs import replace
@@ -40,11 +42,9 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
         document, left_out = to_version(entry.written, version)
         documents.append(msgspec.to_builtins(document))
         lost += [replace(entry.located(problem), warning=True) for problem in left_out]
-        # Their places are those of the new manifest, which has no lines yet.
+        # Their paths are those of the new manifest, which has no line numbers.
         lost += [
-            replace(
-                fault, message=f"{version} would refuse this: {fault.message}", source=manifest.source, warning=True
-            )
+            replace(fault, message=f"not valid in {version}: {fault.message}", source=manifest.source, warning=True)
             for fault in errors(judge(document))
         ]
     documents += manifest.objects
@@ -60,12 +60,11 @@ def convert(file: str, wanted: str, parameters: tuple[str, ...], output: str) ->
 
 def _version(wanted: str) -> str:
     from tfjob.api.versions.registry import WRITERS
-    from tfjob.cli import exit_codes
 
     if wanted in WRITERS:
         return wanted
-    # The group of today comes first: tensorflow.org had a v1alpha1 too.
+    # kubeflow.org first, because tensorflow.org also has a v1alpha1.
     for version in sorted(WRITERS, key=lambda version: not version.startswith("kubeflow.org/")):
         if version.partition("/")[2] == wanted:
             return version
-    raise exit_codes.Stop(exit_codes.BAD_INPUT, f"--to {wanted}: unknown version", f"Known: {', '.join(WRITERS)}.")
+    raise InvalidRequest(f"unknown API version {wanted} in --to", f"Use one of {', '.join(WRITERS)}.")

@@ -1,4 +1,4 @@
-"""`tfjob debug-dump`: everything that helps others to understand a job, without its secrets."""
+"""`tfjob debug-dump`: collect what explains a job's behavior, without its secrets."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
     from tfjob.jobs.sync_backend import SyncBackend
 
-TAIL = 2000
 LOG_BYTES = 100_000
+RECORD_FILES = (".json", ".yaml", ".log")
 
 
 @click.command("debug-dump")
 @click.argument("job", type=JOB)
 @click.option(
-    "--file", "target", default="", metavar="FILE", help="Where to write it; by default JOB-debug.tar.gz here."
+    "--file",
+    "target",
+    default="",
+    metavar="FILE",
+    help="File to write; default: JOB-debug.tar.gz in the current folder.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=TAIL, show_default=True, metavar="N", help="Lines of each replica."
+    "--tail", type=click.IntRange(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
 )
 @place_options
 def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
-    """Collect a bundle for a bug report: the job, its pods, events, the ends of its logs, versions.
+    """Collect the job, its pods, events, last log lines and versions in an archive for a bug report.
 
-    Values that are secret by their name, shape or place are taken out; look into it before you send it.
+    Values that look like secrets are replaced. Check the content before you send the archive.
     """
     import platform
 
@@ -43,25 +47,20 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     versions = f"tfjob {__version__}\npython {platform.python_version()}\n{platform.platform()}\n"
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
+        files = sorted(Path(record.folder).glob("*.*")) if record.folder else []
         parts: dict[str, Callable[[], str]] = {
             "versions.txt": lambda: versions,
             "summary.yaml": lambda: _yaml(job_shape(record)),
             "replicas.yaml": lambda: _yaml([replica_shape(one) for one in there.replicas(record)]),
             "events.yaml": lambda: _yaml([event_shape(one) for one in there.events(record)]),
             **{name: partial(_yaml, content) for name, content in there.documents(record).items()},
-            **{f"record/{path.name}": partial(_record_file, path) for path in _record_files(record)},
+            **{f"record/{one.name}": partial(_record_file, one) for one in files if one.suffix in RECORD_FILES},
             "logs.txt": lambda: _logs(there, record, tail, previous=False),
             "logs-previous.txt": lambda: _logs(there, record, tail, previous=True),
         }
         file = Path(target or f"{record.name}-debug.tar.gz")
         _write(file, record.name, {name: _attempt(make) for name, make in parts.items()})
     click.echo(f"wrote {file}: {', '.join(parts)}")
-
-
-def _record_files(record: Record) -> list[Path]:
-    """The files of the record on this machine, if there is one; logs are in a bundle by time."""
-    files = sorted(Path(record.folder).glob("*.*")) if record.folder else []
-    return [path for path in files if path.suffix in (".json", ".yaml", ".log")]
 
 
 def _record_file(path: Path) -> str:
@@ -76,7 +75,7 @@ def _record_file(path: Path) -> str:
     try:
         return _yaml(msgspec.json.decode(data) if path.suffix == ".json" else list(yaml.safe_load_all(data)))
     except (msgspec.DecodeError, yaml.YAMLError):
-        return "not to be had: it cannot be parsed\n"
+        return "not available: the file cannot be parsed\n"
 
 
 def _logs(there: SyncBackend[Any], record: Record, tail: int, *, previous: bool) -> str:
@@ -100,7 +99,7 @@ def _yaml(value: Any) -> str:
 
 
 def _attempt(make: Callable[[], str]) -> str:
-    """A part, or why it is not there: half a bundle is better than none."""
+    """Return a part, or why it is missing: an incomplete archive is better than none."""
     from tfjob.cli import exit_codes
 
     try:
@@ -109,7 +108,7 @@ def _attempt(make: Callable[[], str]) -> str:
         stop = exit_codes.explained(error)
         if stop is None:
             raise
-        return f"not to be had: {stop.message}\n"
+        return f"not available: {stop.message}\n"
 
 
 def _write(file: Path, name: str, parts: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""`tfjob delete` and `tfjob prune`: removing jobs with their records; claims stay."""
+"""`tfjob delete` and `tfjob prune`: delete jobs and their records, but not their claims."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @job_options
 def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
-    """Remove jobs: their replicas end, their records and logs go. Claims stay.
+    """Delete jobs: end their replicas and delete their records and logs. Claims are kept.
 
-    Asks before it ends a job that runs, if there is a terminal to ask on.
+    In a terminal, asks for confirmation before it ends a running job.
     """
     from tfjob.cli.output import print_list
     from tfjob.jobs.explain import own_claim
@@ -33,8 +33,8 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         alive = [record.id for record in found if record.current and not record.is_finished]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
-            verb = "has" if len(alive) == 1 else "have"
-            click.confirm(f"{', '.join(alive)} {verb} not ended. Delete?", abort=True, err=True)
+            verb = "is" if len(alive) == 1 else "are"
+            click.confirm(f"{', '.join(alive)} {verb} still active. Delete?", abort=True, err=True)
         shapes = [job_shape(record) for record in found]
         claims = {claim: record.options for record in found if (claim := own_claim(record, there.storage(record)))}
         for record in found:
@@ -50,9 +50,9 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     for record in found:
         click.echo(f"deleted {record.id}")
     for claim, options in claims.items():
-        click.echo(f"kept claim {claim} with what it saved: `tfjob volume delete {claim}{options}` removes that")
+        click.echo(f"kept claim {claim} and its files; to delete them: tfjob volume delete {claim}{options}")
     if kept:
-        click.echo(f"kept {', '.join(kept)}: earlier runs go by their own names, or with `tfjob prune`")
+        click.echo(f"kept the earlier runs {', '.join(kept)}; delete them by these names, or use tfjob prune")
 
 
 @click.command()
@@ -62,14 +62,14 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     show_default=True,
     callback=time_span,
     metavar="AGE",
-    help="Only runs that ended so long ago: 12h, 30d.",
+    help="Delete only runs that ended longer ago than this, such as 12h or 30d.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @job_options
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
-    """Remove the records of runs that are over, in all namespaces. Claims stay.
+    """Delete the records of finished runs, in all namespaces. Claims are kept.
 
-    On a cluster, which others use too: the jobs of one namespace that are over, and the records kept of them here.
+    With --on k8s: delete the finished jobs of one namespace, and their records on this machine.
     """
     from tfjob.cli.output import print_list
     from tfjob.jobs.output import job_shape
@@ -90,10 +90,10 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
     for record in doomed:
         click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")
     if not doomed:
-        click.echo(f"nothing ended more than {span(older)} ago")
+        click.echo(f"no run ended more than {span(older)} ago")
 
 
 def _ended_before(record: Record, moment: datetime) -> bool:
-    """Whether a run was over by then; one whose name went to another before it ended counts from its start."""
+    """Return whether a run ended before `moment`; a replaced run without an end counts from its start."""
     ended = record.status.completion_time or (None if record.current else record.created)
     return ended is not None and ended <= moment

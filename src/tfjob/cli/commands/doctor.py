@@ -1,4 +1,4 @@
-"""`tfjob doctor`: what this machine can do, tried and not guessed, and how to improve it."""
+"""`tfjob doctor`: test what this machine or a cluster supports, and print how to improve it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from tfjob.local.warm.pool import State
 
 LEVELS = {
-    "full": "own namespaces: true paths, true names, TF_CONFIG as on a cluster, nothing outlives its supervisor",
-    "addresses": "own addresses, no namespaces: TF_CONFIG carries addresses, mount paths are rewritten",
-    "ports": "ports of 127.0.0.1: TF_CONFIG carries them, mount paths are rewritten",
+    "full": "own namespaces: paths, names and TF_CONFIG as on a cluster; processes end with their supervisor",
+    "addresses": "own addresses, no namespaces: TF_CONFIG contains the addresses, mount paths are rewritten",
+    "ports": "own ports of 127.0.0.1: TF_CONFIG contains the ports, mount paths are rewritten",
 }
 
 
 @click.command()
 @job_options
 def doctor(on: On, namespace: str, output: str) -> int:
-    """Show what this machine can do for jobs, and how to get more out of it.
+    """Check what this machine supports, and print how to improve it.
 
-    Of a cluster: whether it runs jobs, and what you may do there; the exit code is 1 if something is missing.
+    With --on k8s: check whether the cluster can run jobs and what you are allowed to do there. The exit code is 1 if
+    something is missing.
     """
     if on.cluster:
         return _examine_cluster(on, namespace, output)
@@ -52,13 +53,13 @@ def _examine_machine(output: str) -> int:
     warm = prospect(Path.cwd(), os.environ)
     servers = pool.running(home.fork_servers)
     if output != "text":
-        shape = {name: vars(capability) for name, capability in vars(found).items()}
+        shape = {name: vars(capability) for name, capability in found.items()}
         content = {"level": level, "capabilities": shape, "home": str(home.path), "node": dataclasses.asdict(machine)}
         shapes = [_server_shape(server) for server in servers]
         print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
         return exit_codes.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
-    _print_findings([*found.all(), warm])
+    _print_findings([*found.values(), warm])
     click.echo(f"\nstate folder {home.path}")
     click.echo(f"{machine.cpus} CPUs, {machine.memory / 2**30:.1f} GiB memory")
     for server in servers:
@@ -75,27 +76,20 @@ def _print_findings(findings: Iterable[Any]) -> None:
 
 
 def _server_shape(server: State) -> dict[str, Any]:
-    return {
-        "pid": server.pid,
-        "python": server.python,
-        "tensorflow": server.tensorflow,
-        "forked": server.forked,
-        "users": server.users,
-        "endsIn": None if server.users else server.ends_in,
-    }
+    shape = {name: getattr(server, name) for name in ("pid", "python", "tensorflow", "forked", "users")}
+    return {**shape, "endsIn": None if server.users else server.ends_in}
 
 
 def _server_line(server: State) -> str:
-    """One fork server; a starting one has not told anything yet."""
     if not server.pid:
-        return "a fork server for warm starts is coming up"
-    use = f"used by {server.users} now" if server.users else f"ends in {server.ends_in:.0f} s (now: kill {server.pid})"
+        return "a fork server for warm starts is starting"
+    runs = f"{server.users} run{'' if server.users == 1 else 's'}"
+    end = f"ends in {server.ends_in:.0f} s (to end it now: kill {server.pid})"
     what = f"fork server {server.pid} for warm starts: {server.python}, TensorFlow {server.tensorflow}"
-    return f"{what}, {server.forked} replicas so far, {use}"
+    return f"{what}, {server.forked} replicas forked, {f'used by {runs}' if server.users else end}"
 
 
 def _examine_cluster(on: On, namespace: str, output: str) -> int:
-    """Prints whether a cluster runs jobs and what we may do there; the exit code is 1 if something is missing."""
     import dataclasses
 
     from tfjob.cli import exit_codes
@@ -115,7 +109,7 @@ def _examine_cluster(on: On, namespace: str, output: str) -> int:
             "findings": [dataclasses.asdict(finding) for finding in findings],
         }
         print_object("ClusterDoctor", content, output)
-        return exit_codes.SUCCEEDED if well else exit_codes.FAILED
-    _print_findings(findings)
-    click.echo(f"\nnamespace {backend.namespace}")
+    else:
+        _print_findings(findings)
+        click.echo(f"\nnamespace {backend.namespace}")
     return exit_codes.SUCCEEDED if well else exit_codes.FAILED

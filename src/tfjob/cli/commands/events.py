@@ -1,4 +1,4 @@
-"""`tfjob events`: what happened to a job."""
+"""`tfjob events`: list the events of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfjob.cli.context import On, find_job, job_options, open_backend
 @click.argument("job", type=JOB)
 @job_options
 def events(job: str, on: On, namespace: str, output: str) -> None:
-    """Show what happened to a job, one line a change, in order."""
+    """List the events of a job, the oldest first."""
     from tfjob.cli.output import print_list
     from tfjob.jobs.output import event_shape
     from tfjob.jobs.report import clock, table
@@ -22,13 +22,8 @@ def events(job: str, on: On, namespace: str, output: str) -> None:
     if output != "text":
         print_list("Event", [event_shape(event) for event in found], output)
         return
-    rows = [
-        [
-            clock(event.time),
-            "Warning" if event.warning else "Normal",
-            event.reason,
-            event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else ""),
-        ]
-        for event in found
-    ]
+    rows = []
+    for event in found:
+        text = event.message.replace("\n", " ") + (f" (x{event.count})" if event.count > 1 else "")
+        rows.append([clock(event.time), "Warning" if event.warning else "Normal", event.reason, text])
     click.echo(table(["TIME", "TYPE", "REASON", "MESSAGE"], rows) if rows else "no events")

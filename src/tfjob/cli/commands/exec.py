@@ -1,4 +1,4 @@
-"""`tfjob exec`: a command inside a replica, with its files, names and environment."""
+"""`tfjob exec`: run a command in a replica, with its files, host names and environment."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import sys
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.errors import NotFound
 
 
 class Exec(click.Command):
-    """A command whose own command line may hold options: they belong after `--`."""
+    """A command that runs another command, whose options go after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Adds how to write it to the error for an option that is not ours."""
+        """Mention `--` in the error for an unknown option."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -29,13 +29,13 @@ class Exec(click.Command):
 @click.command("exec", cls=Exec)
 @click.argument("job", type=JOB)
 @click.argument("replica", type=REPLICA)
-@click.option("-c", "--container", default="", metavar="NAME", help="Which container; the main one by default.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Container to run in; default: the main container.")
 @place_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def exec_(job: str, replica: str, container: str, on: On, namespace: str, command: tuple[str, ...]) -> int:
-    """Run a command inside a replica, for example: tfjob exec mnist worker-0 -- sh.
+    """Run a command in a replica, for example: tfjob exec mnist worker-0 -- sh.
 
-    It sees the replica's files, names and environment. The exit code is the command's.
+    The command has the files, host names and environment of the replica. The exit code is that of the command.
     """
     replica, _, named = replica.partition("/")
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -43,16 +43,11 @@ def exec_(job: str, replica: str, container: str, on: On, namespace: str, comman
         record = find_job(there, job)
         running = there.running(record)
         if replica not in running:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND,
-                f"{record.id} has no running replica {replica}",
-                f"Running: {', '.join(sorted(running)) or 'none'}.",
-            )
+            hint = f"Running replicas: {', '.join(sorted(running)) or 'none'}."
+            raise NotFound(f"{record.id} has no running replica {replica}", hint)
         names = running[replica]
         chosen = container or named or names[0]
         if chosen not in names:
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"{replica} has no container {chosen}", f"It has {', '.join(names)}."
-            )
+            raise NotFound(f"{replica} has no container {chosen}", f"Its containers: {', '.join(names)}.")
         sys.stdout.flush()
         return there.execute(record, replica, chosen, command, tty=terminal)

@@ -1,4 +1,4 @@
-"""`tfjob explain`: how tfjob decides, printed from the tables that decide."""
+"""`tfjob explain`: print the rules that tfjob follows, from the tables that the plan uses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tfjob.cli.context import output_option
 
 @click.group()
 def explain() -> None:
-    """Explain how tfjob decides."""
+    """Explain the rules that tfjob follows."""
 
 
 @explain.command()
 @output_option
 def restarts(output: str) -> None:
-    """Which ends are tried again, under which restart policy, and what counts against backoffLimit."""
+    """Show which failures are retried under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
     from tfjob.jobs.output import retry_rules, tf_job_retry_rules
@@ -25,22 +25,24 @@ def restarts(output: str) -> None:
     if output != "text":
         print_object("RetryRuleList", {"items": rules, "tfJobItems": of_tf_jobs}, output)
         return
-    titles = ["A REPLICA ENDS BY", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
+    titles = ["REPLICA ENDS WITH", "Never", "ExitCode", "OnFailure, Always", "COUNTS"]
     click.echo(table(titles, [list(rule.values()) for rule in rules]))
     waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in USUAL.restart_waits)
     click.echo(f"""
-Who starts again: chief, master and workers together when there is no parameter server (collectives cannot go on
-without a member); with parameter servers, only what was lost. `spec.restartScope: Task | Gang` overrides.
-A failure that looks permanent waits 15 s for its cause (with parameter servers on the same node 5 s): if another
-replica was lost or killed no later, that one is to blame and everything starts again.
-Restarts wait {waits} s, from the start after 10 minutes without one; each replica for its own
-restarts, those that start again together for those of all, and who may have died of another for that one. An error of
-a replica that was started while another one was held back is not held against it, nor is one within a minute after a
-lost one is back.
-COUNTS says whether it uses up `runPolicy.backoffLimit`; without a limit there is none.
+Without parameter servers, the chief, master and workers are a gang: they restart together, because collectives cannot
+continue without a member. With parameter servers, only the lost replicas restart. `spec.restartScope: Task | Gang`
+overrides this.
+After a failure that looks permanent, the job waits 15 s for the root cause (5 s with parameter servers on the same
+node). If another replica was lost or killed no later than that, it is the cause, and the replicas restart.
+Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
+restart. Replicas back off separately; a gang backs off as one. A replica that may have failed because of another waits
+at least as long as that replica. An error does not count if a peer was still waiting to restart or had come back less
+than a minute earlier.
+COUNTS shows whether a restart counts against `runPolicy.backoffLimit`. Without a backoffLimit, restarts are unlimited.
 
-In a TfJob of tensorflow.org/v1alpha1 the type decides, whatever the template's restartPolicy says. MASTER stands for
-the replica that terminationPolicy.chief names. It is not blamed for an error that follows the loss of another one.
+For a TfJob of tensorflow.org/v1alpha1, the replica type decides, and the restartPolicy of the template is ignored.
+MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not count if it follows the loss
+of another replica.
 """)
-    titles = ["A REPLICA OF A TFJOB ENDS BY", "MASTER", "WORKER", "PS"]
+    titles = ["REPLICA ENDS WITH", "MASTER", "WORKER", "PS"]
     click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))

@@ -1,4 +1,4 @@
-"""`tfjob init`: a manifest and a training script that run as they are."""
+"""`tfjob init`: create a manifest and a training script that run as they are."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,17 +24,17 @@ MANIFEST = "tfjob.yaml"
 @click.command()
 @click.argument("template", default=DEFAULT, type=click.Choice(list(TEMPLATES)), metavar="[TEMPLATE]")
 @click.argument("folder", default=".", metavar="[FOLDER]")
-@click.option("-f", "--force", is_flag=True, help="Write over files that are there.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
 def init(template: str, folder: str, force: bool) -> None:
-    """Write a manifest and a training script that run as they are, into the current folder or another.
+    """Create a manifest and a training script that run as they are, in FOLDER or in the current folder.
 
     \b
-    multi-worker       two workers that train one model together (without TEMPLATE: this)
+    multi-worker       two workers that train one model together (default)
     parameter-server   a chief, two workers and a parameter server
     single             ordinary Keras code in one process
 
-    They make their own data, print a falling loss, keep checkpoints and go on from them after a kill, and have curves
-    for TensorBoard. The job is called like the FOLDER or, without one, like the template.
+    The scripts generate their own data, print a falling loss, write summaries for TensorBoard, and resume from their
+    last checkpoint. The job is named after FOLDER or, without one, after the template.
     """
     from pathlib import Path
 
@@ -43,10 +43,9 @@ def init(template: str, folder: str, force: bool) -> None:
     files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
-            f"{', '.join(map(str, there))} {'is' if len(there) == 1 else 'are'} there already",
-            "Choose another folder, or write over with --force.",
+        raise InvalidRequest(
+            f"{' and '.join(map(str, there))} already {'exists' if len(there) == 1 else 'exist'}",
+            "Choose another folder, or overwrite with --force.",
         )
     target.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -58,14 +57,13 @@ def init(template: str, folder: str, force: bool) -> None:
 
 
 def _job_name(template: str, folder: Path) -> str:
-    """That of a folder that was named, else the template's: jobs of one name share their storage."""
+    """Return the name of the folder if one was given, else of the template: jobs with the same name share storage."""
     from tfjob.api.manifest.script import name_of
 
     return name_of(f"{folder.name}.py") if folder.name.strip(".") else template
 
 
 def _files(template: str, job: str) -> dict[str, bytes]:
-    """Name -> content of the files of a template, the manifest first; in it the job goes by the template's name."""
     from importlib.resources import files
 
     found = files("tfjob") / "templates" / template
@@ -74,24 +72,23 @@ def _files(template: str, job: str) -> dict[str, bytes]:
 
 
 def _next_commands(name: str, folder: Path) -> str:
-    """What to type now."""
     import shlex
 
     manifest = shlex.quote(str(folder / MANIFEST))
     commands = {
-        f"tfjob run {manifest}": "train",
-        f"tfjob logs {name} -f": "what it says, from another terminal",
-        f"tfjob tensorboard {name}": "its curves",
-        f"tfjob run --dry-run {manifest}": "what would start",
+        f"tfjob run {manifest}": "run the job",
+        f"tfjob logs {name} -f": "follow the logs, from another terminal",
+        f"tfjob tensorboard {name}": "show its curves",
+        f"tfjob run --dry-run {manifest}": "show what would run",
     }
     if command := _missing_tensorflow(folder):
-        commands = {command: "TensorFlow, which is not there yet", **commands}
+        commands = {command: "install TensorFlow, which is missing", **commands}
     width = max(map(len, commands))
     return "\n".join(f"  {command:<{width}}   {words}" for command, words in commands.items())
 
 
 def _missing_tensorflow(folder: Path) -> str:
-    """How to install TensorFlow where the job will run, if it is not there."""
+    """Return the command that installs TensorFlow in the job's environment, if it is missing there."""
     import sys
     from pathlib import Path
 
@@ -100,7 +97,7 @@ def _missing_tensorflow(folder: Path) -> str:
 
     try:
         python = chosen_interpreter(None, folder)
-    except Refusal:  # `run` will say it
+    except Refusal:  # `tfjob run` reports it
         return ""
     if has_module(python, "tensorflow"):
         return ""

@@ -1,4 +1,4 @@
-"""`tfjob logs`: what the replicas of a job wrote, also after its end."""
+"""`tfjob logs`: print the logs of a job, also after its end."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
+from tfjob.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tfjob.jobs.backend import Line, Record
+    from tfjob.jobs.backend import Line
 
 
 @click.command()
 @click.argument("job", type=JOB)
 @click.argument("replica", required=False, type=REPLICA)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each replica.")
-@click.option("--since", callback=time_span, metavar="AGE", help="Only lines not older than this: 30s, 5m, 2h.")
-@click.option("-p", "--previous", is_flag=True, help="The attempt before the last.")
-@click.option("--timestamps", is_flag=True, help="Begin every line with its time.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the job ends.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines per replica.")
+@click.option(
+    "--since", callback=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h."
+)
+@click.option("-p", "--previous", is_flag=True, help="Print the logs of the previous attempt.")
+@click.option("--timestamps", is_flag=True, help="Start every line with its time.")
 @job_options
 def logs(
     job: str,
@@ -38,49 +38,35 @@ def logs(
     namespace: str,
     output: str,
 ) -> None:
-    """Show the logs of one replica (worker-0), of one of its containers (worker-0/sidecar), or of all, by time.
+    """Show the logs of all replicas in order of time, of one (worker-0), or of one container (worker-0/sidecar).
 
-    With -o json or -o yaml every line is one object.
+    With -o json or -o yaml, every line becomes an object.
     """
     from tfjob.jobs.backend import LogQuery
+    from tfjob.jobs.replicas import replica_names
 
     if follow and previous:
-        raise click.UsageError("--previous is over: it cannot be followed; leave out -f.")
+        raise click.UsageError("--previous cannot be combined with --follow: the previous attempt has ended.")
     after = datetime.now(UTC) - since if since is not None else None
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
-        labels = there.log_labels(record, replica)
-        names = _replica_names(record, there.log_labels(record) if replica is not None else labels)
-        _refuse_unknown(record, replica, names, labels)
-        shown = names if replica is None else labels
-        width = max(map(len, shown)) if len(shown) > 1 or replica is None else 0
+        names = list(dict.fromkeys([*replica_names(record.object), *there.log_labels(record)]))
+        labels = names if replica is None else there.log_labels(record, replica)
+        if not labels and replica not in {*names, *(name.partition("/")[0] for name in names), None}:
+            raise NotFound(f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(names)}.")
+        width = max(map(len, labels)) if len(labels) > 1 or (labels and replica is None) else 0
         last: Line | None = None
         for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
             for line in lines:
-                # Of one container, a long line comes in pieces that follow each other.
+                # If only one container is shown, the pieces of a long line arrive one after the other.
                 begun = last is not None and last.more and not width
                 _print(line, width, output, timestamps, begun=begun)
                 last = line
             if follow:
                 there.ensure_driven([record])
         if last is None and not follow:
-            what = "an earlier attempt of " if previous else ""
+            what = "a previous attempt of " if previous else ""
             click.echo(f"no logs of {what}{replica or record.id}", err=True)
-
-
-def _replica_names(record: Record, labels: Iterable[str]) -> list[str]:
-    """Every replica that the job asks for or has logs of."""
-    from tfjob.jobs.replicas import replica_names
-
-    return list(dict.fromkeys([*replica_names(record.object), *labels]))
-
-
-def _refuse_unknown(record: Record, replica: str | None, names: list[str], labels: list[str]) -> None:
-    if replica is None or replica in names or labels:
-        return
-    if replica in {name.partition("/")[0] for name in names}:
-        return
-    raise exit_codes.Stop(exit_codes.NOT_FOUND, f"{record.id} has no replica {replica}", f"It has {', '.join(names)}.")
 
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:

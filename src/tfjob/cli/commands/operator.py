@@ -1,33 +1,85 @@
-"""`tfjob operator`: put the operator on a cluster, take it off, or print what that would be."""
+"""`tfjob operator`: install the operator on a cluster, remove it, print its manifests, run it, or test it."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.commands.operator_options import options_of, parsed
-from tfjob.cli.commands.operator_run import run
-from tfjob.cli.commands.operator_self_test import self_test
-from tfjob.cli.context import time_span
-from tfjob.operator.options import Settings
+from tfjob.cli.context import output_choice, time_span, valid_namespace
+from tfjob.errors import InvalidRequest
+from tfjob.operator.options import OPTION, PULL_POLICIES, Options, Settings
 
 if TYPE_CHECKING:
     from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.install.installation import Installation
 
+Function = Callable[..., Any]
+PULL_HINT = (
+    "Set test_image, tfImage or tensorboardImage in the chart's values, or test.training=false to need none of them."
+)
 
-@click.group()
-def operator() -> None:
-    """Install, remove or run the operator, which runs TFJobs on Kubernetes."""
+
+def options_of(kind: type[Any], *only: str) -> Callable[[Function], Function]:
+    """Add an option for each `option` field, or only for those named; the command gets the object as first argument."""
+    fields = [one for one in dataclasses.fields(kind) if OPTION in one.metadata and (not only or one.name in only)]
+
+    def add(command: Function) -> Function:
+        @wraps(command)
+        def called(**given: Any) -> Any:
+            made = kind(**{one.name: given.pop(one.name) for one in fields})
+            return command(made, **given)
+
+        result: Function = called
+        for one in reversed(fields):
+            result = _option(one)(result)
+        return result
+
+    return add
 
 
-operator.add_command(run)
-operator.add_command(self_test)
+def _option(field: dataclasses.Field[Any]) -> Callable[[Function], Function]:
+    settings = dict(field.metadata[OPTION])
+    flag = f"--{field.name.replace('_', '-')}"
+    names = sorted((flag, *settings.pop("names")), key=lambda name: name.startswith("--"))
+    default: Any = field.default
+    if default is dataclasses.MISSING:
+        factory: Any = field.default_factory
+        default = lambda: str(factory())  # noqa: E731
+    if default is False:
+        settings["is_flag"] = True
+    elif default is True:
+        names = [f"{flag}/--no-{field.name.replace('_', '-')}"]
+    if isinstance(default, timedelta):
+        default, settings["callback"] = f"{default // timedelta(minutes=1)}m", time_span
+    elif field.name.endswith("namespace"):
+        settings["callback"] = valid_namespace
+    elif parse := settings.pop("parse", None):
+        settings["callback"] = _parsed(parse)
+        default = default if callable(default) else str(default or "")
+    if limits := settings.pop("range", None):
+        settings["type"] = click.IntRange(*limits)
+    if choices := settings.pop("choices", None):
+        settings["type"] = click.Choice(choices)
+    settings.setdefault("show_default", bool(default))
+    return click.option(*names, field.name, default=default, **settings)
+
+
+def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str], Any]:
+    def callback(ctx: click.Context, param: click.Parameter, value: str) -> Any:
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
 
 
 def _read_versions(text: str) -> ApiVersions | None:
@@ -36,28 +88,127 @@ def _read_versions(text: str) -> ApiVersions | None:
     return ApiVersions.read(text) if text else None
 
 
+def _context(text: str) -> Callable[[Function], Function]:
+    return click.option("--context", default="", metavar="NAME", help=f"Context of the kubeconfig; {text}.")
+
+
+def _timeout(default: str, text: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--timeout", default=default, show_default=True, metavar="DURATION", callback=time_span, help=text
+    )
+
+
 _API_VERSIONS = click.option(
     "--api-versions",
     default="",
     metavar="LIST",
-    callback=parsed(_read_versions),
-    help="Versions to serve, with commas between them: v1, v1beta2, v1beta1, v1alpha2, v1alpha1 of kubeflow.org, and "
-    "tensorflow.org/v1alpha1; unset: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
+    callback=_parsed(_read_versions),
+    help="API versions to serve, separated by commas: v1, v1beta2, v1beta1, v1alpha2 and v1alpha1 of kubeflow.org, and "
+    "tensorflow.org/v1alpha1; default: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
-_CONTEXT = click.option(
-    "--context", default=None, metavar="NAME", help="The context of the kubeconfig; unset: the current one."
-)
+_CONTEXT, _POD_CONTEXT = _context("default: the current context"), _context("not needed in a pod")
+
+
+@click.group()
+def operator() -> None:
+    """Install, remove or run the operator, which runs TFJobs on Kubernetes."""
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Only the CustomResourceDefinitions.")
+@_POD_CONTEXT
+@options_of(Options)
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="Log format."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Lowest level to log.",
+)
+def run(options: Options, context: str, log_format: str, log_level: str) -> int:
+    """Run the operator in the foreground until SIGTERM.
+
+    Requires the CRD (`tfjob operator manifests --crd-only`), and a kubeconfig or the service account of a pod.
+    """
+    import logging
+    import os
+
+    from tfjob.durations import durations_from
+
+    with exit_codes.needs("operator"):
+        from tfjob.operator.process import logs, manager
+
+    logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
+    return manager.main(context, replace(options, durations=durations_from(os.environ)))
+
+
+@operator.command("self-test")
+@click.option("--image", required=True, metavar="IMAGE", help="Image of the operator.")
+@click.option(
+    "--test-image",
+    default="",
+    metavar="IMAGE",
+    help="Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
+)
+@click.option(
+    "--tf-image",
+    default="",
+    metavar="IMAGE",
+    help="Image of the parameter server (with --test-image only; default: the same image).",
+)
+@click.option(
+    "--api-version",
+    type=click.Choice(["kubeflow.org/v1", "tensorflow.org/v1alpha1"]),
+    default=None,
+    help="API version of the job; default: tensorflow.org/v1alpha1 if the cluster serves it.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    callback=valid_namespace,
+    help="Namespace of the job; default: that of the context or pod.",
+)
+@click.option(
+    "--pull-policy",
+    type=click.Choice(PULL_POLICIES),
+    default="IfNotPresent",
+    show_default=True,
+    help="When to pull the images.",
+)
+@click.option("--pull-secret", default="", metavar="NAME", help="Secret to pull the images with.")
+@_POD_CONTEXT
+@_timeout("3m", "Time limit for the job, including the pull of its images.")
+def self_test(namespace: str, api_version: str | None, context: str, timeout: timedelta, **images: str) -> None:
+    """Run a job with a master, a worker, a parameter server and a TensorBoard, delete it and print PASSED.
+
+    The exit code is 1 if the job fails or an image cannot be pulled, and 4 if the job does not end in time.
+    """
+    from tfjob.operator.install.rollout import NotReady
+    from tfjob.operator.selftest.self_test import Failed, NotPulled, run_self_test
+
+    try:
+        run_self_test(context or None, namespace, api_version, timeout, click.echo, **images)
+    except NotPulled as error:
+        raise exit_codes.Stop(exit_codes.FAILED, error.message, PULL_HINT) from None
+    except Failed as error:
+        raise exit_codes.Stop(exit_codes.FAILED, error.message) from None
+    except NotReady as error:
+        hint = "To check whether the operator is running: tfjob doctor --on k8s"
+        raise exit_codes.Stop(exit_codes.TIMEOUT, error.message, hint) from None
+    click.echo("PASSED")
+
+
+@operator.command()
+@click.option("--crd-only", is_flag=True, help="Print only the CustomResourceDefinitions.")
 @options_of(Settings)
 @_API_VERSIONS
-@click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Output format."
-)
+@output_choice("yaml", "json")
 def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | None, output: str) -> None:
-    """Print everything that an installation consists of, for `kubectl apply -f -`."""
+    """Print all objects of an installation, for `kubectl apply -f -`."""
     from tfjob.operator.install import manifests as made
 
     settings = _serving(settings, api_versions)
@@ -69,22 +220,20 @@ def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | No
 @options_of(Settings)
 @_API_VERSIONS
 @_CONTEXT
-@click.option("--take-over", is_flag=True, help="Make an operator that handles TFJobs leave them to this one.")
+@click.option("--take-over", is_flag=True, help="Take over TFJobs from another operator.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
-@click.option(
-    "--timeout", default="2m", show_default=True, metavar="SPAN", callback=time_span, help="How long to wait."
-)
+@_timeout("2m", "How long to wait.")
 def install(
     settings: Settings,
     api_versions: ApiVersions | None,
-    context: str | None,
+    context: str,
     take_over: bool,
     wait: bool,
     timeout: timedelta,
 ) -> None:
-    """Put the operator on a cluster, or bring it up to date.
+    """Install the operator on a cluster, or upgrade it.
 
-    It is refused while another operator handles TFJobs; the message has the commands that hand over.
+    Refuses to install while another operator handles TFJobs, and prints the commands that hand over.
     """
     from tfjob.operator.install.installation import on_cluster
 
@@ -96,18 +245,20 @@ def install(
             await installation.wait_until_ready(timeout)
             click.echo("the operator is ready")
 
-    on_cluster(context, settings, click.echo, work)
+    on_cluster(context or None, settings, click.echo, work)
 
 
 @operator.command()
 @options_of(Settings, "namespace", "namespace_only")
 @_CONTEXT
 @click.option(
-    "--purge", is_flag=True, help="Also the CRD with every TFJob of the cluster, the namespace, roles of users."
+    "--purge",
+    is_flag=True,
+    help="Also delete the CRD with all TFJobs of the cluster, the namespace and the user roles.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed for --purge where there is no terminal to ask on.")
-def uninstall(settings: Settings, context: str | None, purge: bool, yes: bool) -> None:
-    """Remove the operator. Jobs, their pods and the CRD stay; --purge lists what else goes before it asks."""
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --purge without a terminal.")
+def uninstall(settings: Settings, context: str, purge: bool, yes: bool) -> None:
+    """Remove the operator. Jobs, their pods and the CRD are kept; --purge deletes them too, after asking."""
     from tfjob.operator.install.installation import on_cluster
 
     async def work(installation: Installation) -> None:
@@ -118,41 +269,39 @@ def uninstall(settings: Settings, context: str | None, purge: bool, yes: bool) -
         await installation.uninstall()
         await installation.purge(objects)
 
-    on_cluster(context, settings, click.echo, work)
+    on_cluster(context or None, settings, click.echo, work)
 
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:
     names = [f"{one['kind']} {one['metadata']['name']}" for one in objects] + jobs
-    click.echo("\n  ".join(("--purge also deletes, with everything in them:", *names)) if names else "nothing to purge")
+    title = "--purge also deletes these objects and everything in them:" if names else "nothing to purge"
+    click.echo("\n  ".join([title, *names]))
     if not names or yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
-            f"--purge deletes {len(jobs)} jobs for good" if jobs else "--purge deletes for good",
-            "Say that you mean it: tfjob operator uninstall --purge --yes",
+        raise InvalidRequest(
+            f"--purge permanently deletes these objects{f' and {len(jobs)} jobs' if jobs else ''}",
+            "To confirm: tfjob operator uninstall --purge --yes",
         )
-    click.confirm("Delete all this?", abort=True, err=True)
+    click.confirm("Delete all of these?", abort=True, err=True)
 
 
 def _serving(settings: Settings, versions: ApiVersions | None) -> Settings:
-    """Set the versions to serve: those that were asked for, else all; an operator of one namespace converts none."""
+    """Set the versions to serve: the requested ones, else all. An operator of one namespace cannot convert."""
     if versions is None:
         return replace(settings, api_versions=settings.api_versions.stored) if settings.namespace_only else settings
     if settings.namespace_only and versions.older:
-        raise exit_codes.Stop(
-            exit_codes.BAD_INPUT,
+        raise InvalidRequest(
             f"--api-versions: {', '.join(versions.older)} cannot be served with --namespace-only",
-            "They are converted by a webhook, which belongs to the whole cluster: leave out one of the two options.",
+            "A webhook, which belongs to the whole cluster, converts them: leave out one of the two options.",
         )
     return replace(settings, api_versions=versions)
 
 
 def _checked(settings: Settings) -> Settings:
-    """Return the settings if they name an image, and only valid ones."""
     from tfjob.operator.install.manifests import image_problem
 
     problem, fix = image_problem(settings)
     if problem:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, problem, fix)
+        raise InvalidRequest(problem, fix)
     return settings

@@ -1,4 +1,4 @@
-"""`tfjob ps`: the jobs of this machine or of a cluster, once or for as long as somebody looks."""
+"""`tfjob ps`: list the jobs of this machine or of a cluster, once or continuously."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="Also runs whose name is used again or removed.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of every namespace.")
-@click.option("-w", "--watch", is_flag=True, help="Go on and show every change, until Ctrl-C.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include earlier runs, and runs of deleted jobs.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C.")
 @place_options
 @output_choice("text", "wide", "name", "json", "yaml")
 def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last.
 
-    With -w the list is kept up to date in a terminal; elsewhere a line is added for every change, with -o json an
-    object.
+    With -w, a terminal shows a list that stays up to date. Other output gets a line, or with -o json an object, for
+    every change.
     """
     is_wide = output == "wide"
     form = "name" if is_quiet() else "text" if is_wide else output
@@ -54,4 +54,4 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
 
         click.echo(table(columns.titles, rows))
     else:
-        click.echo(f"no jobs; start one with: tfjob run FILE{options}")
+        click.echo(f"no jobs; to start one: tfjob run FILE{options}")

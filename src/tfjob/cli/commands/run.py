@@ -1,4 +1,4 @@
-"""`tfjob run` and `tfjob submit`: a manifest or a script becomes processes of this machine, or pods of a cluster."""
+"""`tfjob run` and `tfjob submit`: run a manifest or a script on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class WithArguments(click.Command):
-    """A command whose script may have options of its own: they belong after `--`."""
+    """A command that runs a script, whose options go after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Adds how to write it to the error for an option that is not ours."""
-        words = list(args)  # the parser takes them away
+        """Mention `--` in the error for an unknown option."""
+        words = list(args)  # the parser empties the list
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -49,9 +49,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
-    click.option("--evaluator", type=COUNT, metavar="N", help="1 for an evaluator (scripts only)."),
-    click.option("--image", default="", metavar="IMAGE", help="Image to run in on a cluster (scripts only)."),
-    click.option("--in-image", is_flag=True, help="The image has the script at this path (scripts only)."),
+    click.option("--evaluator", type=COUNT, metavar="N", help="Number of evaluators, 0 or 1 (scripts only)."),
+    click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
+    click.option(
+        "--in-image", is_flag=True, help="Use the script that the image has at this path (scripts on a cluster only)."
+    ),
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
     click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
@@ -60,17 +62,17 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--level",
         type=click.Choice(["auto", "full", "addresses", "ports"]),
         default=None,
-        help="How far replicas are separated; `tfjob doctor` shows what is possible.",
+        help="Isolation level of replicas; `tfjob doctor` shows what is available.",
     ),
     click.option("--no-limits", is_flag=True, help="Do not enforce resource limits."),
     click.option(
         "--warm/--cold",
         default=None,
-        help="Fork replicas that import TensorFlow from a process that has done so; with --warm others too.",
+        help="Fork all replicas, or none, from a process with TensorFlow loaded; default: those that import it.",
     ),
-    click.option("--cpu", is_flag=True, help="Train on the CPU, whatever GPUs the job asks for."),
+    click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
-    namespace_option("Namespace for a job that names none."),
+    namespace_option("Namespace for jobs that do not name one."),
     output_option,
 )
 """The options that `run` and `submit` share."""
@@ -87,21 +89,21 @@ def _options(command: Command) -> Command:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print processes, TF_CONFIG, mounts and ports; on a cluster all objects; with -o yaml the manifest.",
+    help="Print what would run: processes or, on a cluster, objects; with -o yaml the manifest.",
 )
 @click.option("-d", "--detach", is_flag=True, help="Run in the background.")
-@click.option("--plain", is_flag=True, help="Show prefixed lines in a terminal too, no live view.")
+@click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
 def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
-    """Run the jobs of a manifest, or a Python script, as processes of this machine or on a cluster.
+    """Run the jobs of a manifest, or a Python script, on this machine or on a cluster.
 
-    A script becomes the manifest of a job whose replicas all run it; --dry-run -o yaml prints that. It runs in the
-    current folder. On a cluster it travels in a ConfigMap, or is in the image (--in-image).
+    For a script, tfjob writes a manifest of a job whose replicas all run it (to print it: --dry-run -o yaml). It runs
+    in the current folder. On a cluster, a ConfigMap carries the script, unless the image contains it (--in-image).
 
-    Shows the logs of all replicas until the job ends, in a terminal above a live table of them; the exit code is 0 if
-    it succeeded and 1 if it failed. Ctrl-C stops it in order (`tfjob resume` continues it), a second Ctrl-C kills it.
-    On a cluster Ctrl-C only detaches: the job goes on, and the exit code is 130.
+    Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
+    if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second
+    Ctrl-C kills it. On a cluster, Ctrl-C only detaches: the job keeps running, and the exit code is 130.
     """
-    # The other options are named like the fields of a request.
+    # The other options have the names of the fields of a request.
     script = ScriptRequest(**{field.name: asked.pop(field.name) for field in fields(ScriptRequest)})
     request = Request(**asked, script=script, target=on)
     mode = "dry-run" if dry_run else "detach" if detach else "plain" if plain else "attach"
@@ -121,7 +123,7 @@ def _run_here(request: Request, mode: str, output: str) -> int:
 
         print_processes(prepared, output)
         return exit_codes.SUCCEEDED
-    with exit_codes.name_in_use("end", lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
+    with exit_codes.name_in_use(lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
         if mode != "detach":
             from tfjob.cli.terminal.attach import attach
             from tfjob.launch import drive
@@ -156,7 +158,7 @@ def _run_there(request: Request, mode: str, output: str) -> int:
         return exit_codes.SUCCEEDED
     with (
         open_cluster_backend(request.target, request.namespace) as backend,
-        exit_codes.name_in_use("remove", backend.options_for),
+        exit_codes.name_in_use(backend.options_for),
     ):
         outcome = cluster.submit(backend, prepared)
         report_creation(outcome, backend)
@@ -173,7 +175,6 @@ def _run_there(request: Request, mode: str, output: str) -> int:
 
 
 def _print_started(records: Sequence[Record], output: str) -> None:
-    """Print the jobs that now run in the background."""
     from tfjob.cli.output import print_list
     from tfjob.cli.terminal.result import next_commands
     from tfjob.jobs.output import job_shape
@@ -189,9 +190,9 @@ def _print_started(records: Sequence[Record], output: str) -> None:
 @_options
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
-    """Run the jobs of a manifest, or a script, in the background; the same as `run --detach`.
+    """Run the jobs of a manifest, or a Python script, in the background (same as `tfjob run --detach`).
 
-    A Deployment that runs on this machine is updated, as `kubectl apply` does.
+    On this machine, a Deployment that is already running is updated, as with `kubectl apply`.
     """
     code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
     return code

@@ -1,4 +1,4 @@
-"""`tfjob status`: one job in full."""
+"""`tfjob status`: show one job in detail."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.argument("job", type=JOB)
 @job_options
 def status(job: str, on: On, namespace: str, output: str) -> None:
-    """Show one job: its state and why, its replicas, where its files are.
+    """Show one job: its state with the reason, its replicas and its files.
 
-    While a replica runs on this machine, PID is its main process, as `kill` and `py-spy` take it.
+    For replicas that are running on this machine, PID is the main process, for use with `kill` or `py-spy`.
     """
     import msgspec
 
@@ -51,7 +51,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
     message = f": {status.message}" if status.message and not status.failure else ""
     since = status.start_time or record.created
     ago = f"took {took(since, status.completion_time)}" if status.completion_time else f"{age(since)} ago"
-    # Of the job, or of the replica that was started most often: with parameter servers each restarts alone.
+    # With parameter servers, each replica restarts alone: show the highest number.
     attempt = max([status.attempt, *(replica.attempts for replica in replicas)])
     lines = [
         f"{click.style(record.id, bold=True)}  {record.state}{because}{message}",
@@ -86,7 +86,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
 
 
 def _starts(replicas: list[Replica]) -> list[str]:
-    """How replicas were started, and why not warm."""
+    """Return how replicas were started and, for cold starts, why."""
     names: dict[str, list[str]] = {}
     for replica in replicas:
         if replica.start and replica.could_be_warm:
@@ -99,13 +99,13 @@ def _starts(replicas: list[Replica]) -> list[str]:
 
 
 def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
-    """What an ended job was told to leave, and how to be rid of it."""
+    """Return which replicas outlive the ended job, and how to end them."""
     from tfjob.jobs.explain import left_running
 
     count = left_running(record, replicas)
     if not count:
         return []
-    run = "replica still runs" if count == 1 else "replicas still run"
+    run = "replica is still running" if count == 1 else "replicas are still running"
     command = f"tfjob delete {record.name}{record.options}"
     return [f"  left       {count} {run} (cleanPodPolicy: None); to end {'it' if count == 1 else 'them'}: {command}"]
 

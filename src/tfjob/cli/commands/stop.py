@@ -1,51 +1,62 @@
-"""`tfjob stop`, `suspend`, `resume` and `scale`: changes of a job's spec, which its controller carries out."""
+"""`tfjob stop`, `suspend`, `resume` and `scale`: change the spec of a job, and the controller acts on it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tfjob.jobs.backend import Record
 
 
-@click.command()
-@click.argument("job", type=JOB)
-@click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@job_options
-def stop(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Stop a job in order: every replica gets SIGTERM and its grace; `tfjob resume` continues it."""
-    _suspend(job, on, namespace, "Stopped", output, wait=not no_wait)
+def _suspending(name: str, reason: str, text: str) -> click.Command:
+    """Return a command that suspends a job for a reason."""
+
+    @click.command(name, help=text)
+    @click.argument("job", type=JOB)
+    @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
+    @job_options
+    def command(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
+        with open_backend(on, namespace, write=True) as there:
+            record = there.suspend(_unfinished(find_job(there, job)), reason)
+            if not no_wait:
+                there.wait_until_stopped(record)
+                record = there.refresh(record) or record
+            done = "is being suspended" if no_wait else "is suspended"
+            resume = f"tfjob resume {record.name}{record.options}"
+            _show(record, output, f"{record.name} {done}. To continue it: {resume}")
+
+    return command
 
 
-@click.command()
-@click.argument("job", type=JOB)
-@click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
-@job_options
-def suspend(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
-    """Suspend a job: its replicas end, its record stays; `tfjob resume` continues it."""
-    _suspend(job, on, namespace, "Suspended", output, wait=not no_wait)
+stop = _suspending(
+    "stop",
+    "Stopped",
+    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job.",
+)
+suspend = _suspending(
+    "suspend", "Suspended", "Suspend a job: end its replicas and keep its record. `tfjob resume` continues the job."
+)
 
 
 @click.command()
 @click.argument("job", type=JOB)
 @job_options
 def resume(job: str, on: On, namespace: str, output: str) -> None:
-    """Continue a job that was stopped, suspended or cut off, in the background.
+    """Continue a stopped, suspended or interrupted job in the background.
 
-    A new attempt starts; programs that keep checkpoints go on from the last one.
+    A new attempt starts. Programs that save checkpoints continue from the last one.
     """
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is not suspended: it is {record.state}")
+            raise InvalidRequest(f"{record.id} cannot be resumed: its state is {record.state}, not Suspended")
         _show(there.resume(record), output, f"{record.name} continues in the background")
 
 
@@ -56,51 +67,40 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
 def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str) -> None:
     """Change the number of replicas, for example: tfjob scale mnist worker=4.
 
-    The replicas of a Deployment are scaled with replicas=N.
+    For a Deployment, use replicas=N.
 
-    A job of collectives starts a new attempt with a new TF_CONFIG; with parameter servers only the difference starts
-    or ends.
+    A job without parameter servers starts a new attempt with a new TF_CONFIG. With parameter servers, only the
+    additional replicas start, or the surplus ones end.
     """
     from tfjob.jobs.scale import names_of, scaled
 
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         wanted = parse_counts(counts, names_of(record.object))
-        scaled(record.object, wanted)  # before anything is sent
+        scaled(record.object, wanted)  # reject invalid counts before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
         _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
 def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:
-    """Return the numbers in words like `worker=4`."""
+    """Return the counts of arguments such as `worker=4` by name."""
     counts = {}
     for word in words:
         name, _, count = word.partition("=")
         if not count:
             known = ", ".join(f"{name}=N" for name in names)
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: it says no number of replicas", f"Write {known}.")
+            raise InvalidRequest(f"{word} has no number of replicas", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
-            hint = "Write a whole number, 0 or more."
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{word}: {count} is no number of replicas", hint)
+            raise InvalidRequest(f"invalid number of replicas {count} in {word}", "Use a whole number, 0 or more.")
         counts[name] = int(count)
     return counts
 
 
-def _suspend(job: str, on: On, namespace: str, reason: str, output: str, *, wait: bool) -> None:
-    with open_backend(on, namespace, write=True) as there:
-        record = there.suspend(_unfinished(find_job(there, job)), reason)
-        if wait:
-            there.wait_until_stopped(record)
-            record = there.refresh(record) or record
-        name, done = record.name, "is suspended" if wait else "is being suspended"
-        _show(record, output, f"{name} {done}; continue it with: tfjob resume {name}{record.options}")
-
-
 def _unfinished(record: Record) -> Record:
     if not record.current:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a record: its job is gone")
+        raise InvalidRequest(f"the job of {record.id} was deleted: only its record is left")
     if record.is_finished:
-        raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} has ended: it is {record.state}")
+        raise InvalidRequest(f"{record.id} has already ended: its state is {record.state}")
     return record
 
 

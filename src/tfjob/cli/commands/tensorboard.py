@@ -1,24 +1,21 @@
-"""`tfjob tensorboard`: the curves of jobs in a browser, here or through the cluster's API server."""
+"""`tfjob tensorboard`: serve TensorBoard on this machine, or forward a port to one on a cluster."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.cli.context import On, find_job, open_backend, place_options, until_interrupted
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tfjob.jobs.backend import Board
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -30,36 +27,33 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Where to listen on this machine; unset: 6006, or any other if that is taken; 0: any.",
+    help="Local port; 0 for any free one; default: 6006, or any free one if that is taken.",
 )
 @click.option(
     "--browser/--no-browser",
     default=None,
-    help="Open a browser; unset: if there are a terminal and a display.",
+    help="Open a browser; default: if there is a terminal and a display.",
 )
 @place_options
 def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, on: On, namespace: str) -> None:
-    """Show the TensorBoard of jobs, running or finished, until Ctrl-C.
+    """Open TensorBoard for running or finished jobs, until Ctrl-C.
 
-    On this machine it starts one, in which several jobs stand side by side, each under its name. On a cluster it
-    forwards a port to the one that runs there, a port for each of several jobs.
+    On this machine, one TensorBoard shows all the jobs, each under its name. On a cluster, tfjob forwards one port per
+    job to the TensorBoard that runs there.
 
     \b
-    tfjob tensorboard mnist              its curves
+    tfjob tensorboard mnist              one job
     tfjob tensorboard mnist mnist-wide   two jobs on one page
     tfjob tensorboard mnist.1 mnist.2    two runs of one job
     """
     with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         if servers := [record.id for record in records if record.is_server]:
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{servers[0]} is a Deployment; TensorBoard shows TFJobs")
-        if without := [record.id for record in records if record.job.spec.tensor_board is None]:
-            ask = "Its manifest asks" if len(without) == 1 else "Their manifests ask"
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND,
-                f"{', '.join(without)} {'has' if len(without) == 1 else 'have'} no TensorBoard",
-                f"{ask} for one with spec.tensorBoard and a logDir: docs/guides/tensorboard.md",
-            )
+            raise InvalidRequest(f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
+        if without := [record.id for record in records if not record.has_tensorboard]:
+            has = "has" if len(without) == 1 else "have"
+            hint = "Set spec.tensorBoard.logDir in the manifest: docs/guides/tensorboard.md"
+            raise NotFound(f"{', '.join(without)} {has} no TensorBoard", hint)
 
         def tell(boards: Sequence[Board]) -> None:
             for url, group in groupby(zip(records, boards, strict=True), lambda pair: pair[1].url):
@@ -67,17 +61,14 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
                 click.echo(f"TensorBoard of {', '.join(record.id for record, _ in shown)}: {url}")
                 for _, board in shown:
                     name = f"{board.job}: " if len(shown) > 1 else ""
-                    state = "no event files yet in" if board.is_empty else "it shows"
+                    state = "no event files yet in" if board.is_empty else "showing"
                     click.echo(f"{name}{state} {board.log_dir}")
                 if _wants_browser() if browser is None else browser:
                     click.launch(url)
-            click.echo("Press Ctrl-C to end.")
+            click.echo("Press Ctrl-C to stop.")
             sys.stdout.flush()
 
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-        with suppress(KeyboardInterrupt):
+        with until_interrupted():
             there.tensorboard(records, port, tell)
 
 

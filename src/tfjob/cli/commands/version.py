@@ -1,4 +1,4 @@
-"""`tfjob version`: which release this is and, on a cluster, who is of which."""
+"""`tfjob version`: show the versions of tfjob and of the components of a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""
 @on_option
 @output_option
 def version(on: On, output: str) -> None:
-    """Show the release of this tool; on a cluster also its Kubernetes, the CRD and the operator."""
+    """Show the version of tfjob and, with --on k8s, of Kubernetes, the CRD and the operator."""
     from tfjob.cli.output import print_object
 
     shape = {"tfjob": __version__, "python": platform.python_version(), **(_of_cluster(on) if on.cluster else NOWHERE)}
@@ -26,8 +26,8 @@ def version(on: On, output: str) -> None:
     rows = {"tfjob": shape["tfjob"], "Python": shape["python"]}
     if on.cluster:
         rows["Kubernetes"] = f"{shape['kubernetes']} ({shape['oldest']} or later is supported)"
-        rows["CRD"] = shape["crd"] or "not known"
-        rows["operator"] = shape["operator"] or "none that you may see"
+        rows["CRD"] = shape["crd"] or "unknown"
+        rows["operator"] = shape["operator"] or "none visible to you"
     width = max(map(len, rows))
     for name, text in rows.items():
         click.echo(f"{name:<{width}}  {text}")
@@ -42,10 +42,5 @@ def _of_cluster(on: On) -> dict[str, str]:
     with open_cluster_backend(on, "") as backend:
         found = backend.run(versions(backend.client))
     images = ", ".join(f"{one.image} ({one.ready}/{one.replicas} in {one.namespace})" for one in found.operators)
-    return {
-        "kubernetes": str(found.server),
-        "oldest": found.oldest,
-        "crd": found.crd,
-        "operator": images,
-        "skew": found.skew,
-    }
+    versions_there = {"kubernetes": str(found.server), "oldest": found.oldest, "crd": found.crd}
+    return {**versions_there, "operator": images, "skew": found.skew}

@@ -1,4 +1,4 @@
-"""`tfjob volume`: the claims kept on this machine."""
+"""`tfjob volume`: list and delete the claims on this machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet, namespace_option, output_option
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def volume() -> None:
-    """List or delete the claims kept on this machine; deleting a job never touches them."""
+    """List or delete the claims on this machine. Deleting a job does not delete its claims."""
 
 
 @volume.command()
 @output_option
 def ls(output: str) -> None:
-    """List claims, their folders and the space they take."""
+    """List claims with their folders and sizes."""
     from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
     from tfjob.local.state.home import find_home
@@ -41,23 +41,16 @@ def ls(output: str) -> None:
     if not shapes:
         click.echo("no claims")
         return
-    rows = [
-        [
-            shape["namespace"],
-            shape["name"],
-            size(shape["bytes"]),
-            clock(shape["created"]),
-            ",".join(shape["usedBy"]) or "-",
-            shape["folder"],
-        ]
-        for shape in shapes
-    ]
+    rows = []
+    for one in shapes:
+        use = [size(one["bytes"]), clock(one["created"]), ",".join(one["usedBy"]) or "-"]
+        rows.append([one["namespace"], one["name"], *use, one["folder"]])
     click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
 
 
 @volume.command()
 @click.argument("name")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to ask on.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required without a terminal.")
 @namespace_option("Namespace of the claim.", "default")
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
@@ -72,16 +65,11 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         found = claims.find(namespace, name)
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
-            raise exit_codes.Stop(
-                exit_codes.NOT_FOUND, f"there is no claim {name} in namespace {namespace}", f"There are: {known}."
-            )
+            raise NotFound(f"no claim {name} in namespace {namespace}", f"Existing claims: {known}.")
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
-                raise exit_codes.Stop(
-                    exit_codes.BAD_INPUT,
-                    f"claim {name} holds files that no run can bring back",
-                    f"Say that you mean it: tfjob volume delete {name} --yes",
-                )
+                hint = f"To confirm: tfjob volume delete {name} --yes"
+                raise InvalidRequest(f"deleting claim {name} permanently deletes its files", hint)
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
         shape = _shape(found, users)
@@ -93,7 +81,6 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
 
 
 def _shape(claim: Claim, used_by: Sequence[str]) -> dict[str, Any]:
-    """A claim as `-o json` prints it."""
     from tfjob.local.volumes.claims import size_on_disk
 
     return {

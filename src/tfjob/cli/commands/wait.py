@@ -1,4 +1,4 @@
-"""`tfjob wait`: for scripts."""
+"""`tfjob wait`: wait until a job reaches a state."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
+from tfjob.errors import InvalidRequest, NotFound
 
 LONGEST_PAUSE = 60.0
 
@@ -21,28 +22,27 @@ LONGEST_PAUSE = 60.0
     type=click.Choice(["finished", "running", "succeeded", "failed", "suspended"]),
     default="finished",
     show_default=True,
-    help="The state to wait for.",
+    help="State to wait for.",
 )
-@click.option("--timeout", callback=time_span, metavar="SPAN", help="Give up after so long (90s, 5m), exit code 4.")
+@click.option("--timeout", callback=time_span, metavar="DURATION", help="Give up after this time, such as 90s or 5m.")
 @job_options
 def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.
 
-    The exit code is 0 when it did, 1 when it ended otherwise, 4 when the time ran out. `finished` means that it
-    succeeded (0) or failed (1).
+    The exit code is 0 if the job reached the state, 1 if it ended in another state and 4 after a timeout. With
+    `finished`, the exit code is 0 if the job succeeded and 1 if it failed or is suspended.
     """
     from tfjob.cli import exit_codes
     from tfjob.cli.output import print_object
     from tfjob.cli.terminal.result import ending
-    from tfjob.jobs.backend import NotFound
     from tfjob.jobs.output import job_shape
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
         if record.is_server and wanted not in ("running", "suspended"):
-            hint = "Use --for running."
-            raise exit_codes.Stop(exit_codes.BAD_INPUT, f"{record.id} is a Deployment, which does not end", hint)
+            hint = "Use --for running or --for suspended."
+            raise InvalidRequest(f"{record.id} is a Deployment, which never finishes", hint)
         while True:
             now = record.state.lower()
             over = now in ("succeeded", "failed")
@@ -50,18 +50,14 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
                 break
             left = LONGEST_PAUSE if deadline is None else deadline - time.monotonic()
             if left <= 0:
-                raise exit_codes.Stop(exit_codes.TIMEOUT, f"{record.id} is still {record.state}, not {wanted}")
+                raise exit_codes.Stop(exit_codes.TIMEOUT, f"timed out: {record.id} is {record.state}, not {wanted}")
             there.pause(record, min(left, LONGEST_PAUSE))
             found = there.refresh(record)
             if found is None:
-                raise NotFound(f"{record.id} was deleted meanwhile")
+                raise NotFound(f"{record.id} was deleted while waiting")
             (record,) = there.ensure_driven([found])
     if output != "text":
         print_object("Job", job_shape(record), output)
-    elif is_quiet():
-        pass
-    elif over or now == "suspended":
-        click.echo(ending(record))
-    else:
-        click.echo(f"{record.name} is {record.state}")
+    elif not is_quiet():
+        click.echo(ending(record) if over or now == "suspended" else f"{record.name} is {record.state}")
     return exit_codes.SUCCEEDED if now == (wanted if wanted != "finished" else "succeeded") else exit_codes.FAILED

@@ -1,15 +1,14 @@
-"""An attached run: shows what the jobs say until they end, and ends with their exit code.
+"""An attached run: show the logs of jobs until they end, and return their exit code.
 
-On this machine they are driven by this process, and Ctrl-C stops them; on a cluster it only detaches.
+On this machine, this process drives the jobs, and Ctrl-C stops them. On a cluster, Ctrl-C only detaches.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
@@ -20,37 +19,16 @@ from tfjob.cli.terminal.screen import Screen
 from tfjob.errors import UserError
 
 if TYPE_CHECKING:
-    from tfjob.jobs.backend import Record
-    from tfjob.jobs.progress import AttachedJob
-    from tfjob.jobs.sync_backend import SyncBackend
+    from tfjob.launch.drive import DrivenJobs
+    from tfjob.launch.follow import FollowedJobs
 
-STOPS = "Ctrl-C stops it, to be resumed; a second one kills it"
-DETACHES = "Ctrl-C detaches; the job goes on"
+STOPS = "Ctrl-C stops the job (tfjob resume continues it); a second Ctrl-C kills it"
+DETACHES = "Ctrl-C detaches; the job keeps running"
 LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class AttachedJobs(Protocol):
-    """Jobs that this process drives or, if it `detaches`, follows."""
-
-    detaches: bool
-
-    @property
-    def jobs(self) -> Sequence[AttachedJob]: ...
-
-    @property
-    def backend(self) -> SyncBackend[Any]: ...
-
-    async def run(self, on_change: Callable[[], None], *, measure: bool) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def results(self) -> list[Record]: ...
-
-
-def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
+def attach(attached: DrivenJobs | FollowedJobs, output: str, *, plain: bool) -> int:
     """Show the jobs until they end, and return the worst of their exit codes."""
     quiet = output != "text" or is_quiet()
     shown = displays(attached.jobs, quiet=quiet)
@@ -69,10 +47,10 @@ def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
         detached = asyncio.run(_show(attached, screen))
         left = attached.results()
     except KeyboardInterrupt:
-        detached = True  # before a handler was set, or after
+        detached = True  # before the signal handlers were set, or after
     except UserError:
         if attached.detaches:
-            report_detached(started)  # whatever keeps us from following it
+            report_detached(started)  # we cannot follow it, but it is running
         raise
     if detached:
         report_detached(left)
@@ -80,7 +58,7 @@ def attach(attached: AttachedJobs, output: str, *, plain: bool) -> int:
     return report_result(attached.backend, [record.name for record in started], left, output, width=screen.width)
 
 
-async def _show(attached: AttachedJobs, screen: Screen) -> bool:
+async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
     """Show the jobs until all are over; return whether the user detached from them before."""
     interrupts = 0
     is_over = False
@@ -98,13 +76,13 @@ async def _show(attached: AttachedJobs, screen: Screen) -> bool:
             attached.stop()
 
     def stop_servers() -> None:
-        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs continue to their end.
+        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs run to their end.
 
-        It does not count as an interrupt: a Ctrl-C that ended the reader arrives here too, and must not kill.
+        This does not count as an interrupt: a Ctrl-C that ended the reader also reaches this process and must not kill.
         """
         if not is_over and all(job.record.is_server for job in attached.jobs):
             attached.stop()
-            screen.tell("the reader of the output is gone; stopping")
+            screen.tell("the output pipe was closed; stopping")
 
     screen.on_reader_gone = stop_servers
     loop = asyncio.get_running_loop()

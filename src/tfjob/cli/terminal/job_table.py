@@ -1,4 +1,4 @@
-"""The rows and columns of a list of jobs, as `ps` prints them once and `ps -w` keeps them up to date."""
+"""The table of jobs that `ps` prints and `ps -w` keeps up to date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Columns:
-    """What `ps` shows of a job: a few columns, or all; `namespaces` and `runs` say what else tells jobs apart."""
+    """The columns of the table; `namespaces` and `runs` say whether it has several namespaces, and earlier runs."""
 
     def __init__(
         self, there: SyncBackend[Any], *, is_wide: bool = False, namespaces: bool = False, runs: bool = False
@@ -30,7 +30,7 @@ class Columns:
         ]
 
     def name(self, record: Record) -> str:
-        """What a command line calls it: NAME alone where that means it, tfja/NAME or NAME.1 where not."""
+        """Return how a command line names a job: NAME, or NAME.1 or tfja/NAME if NAME alone is ambiguous."""
         return record.id if self._runs or "/" in record.id else record.name
 
     def rows(self, records: Sequence[Record]) -> list[list[str]]:
@@ -54,7 +54,7 @@ class Columns:
         ]
 
     def _where(self, record: Record) -> str:
-        """The folder of its record or, on a cluster, the nodes of its pods: a request for a job that has not ended."""
+        """Return the folder of the job's record or, on a cluster, the nodes of its pods (a request per active job)."""
         if not self._there.shared:
             return record.folder
         replicas = () if record.is_finished else self._there.replicas(record)
@@ -62,7 +62,6 @@ class Columns:
 
 
 def _duration(record: Record) -> str:
-    """How long it ran, or has run by now; nothing of a job that waits."""
     from tfjob.jobs.report import took
 
     status = record.status

@@ -1,4 +1,4 @@
-"""What an attached run prints: prefixed lines of its replicas, and a line for every change of the job."""
+"""The lines that an attached run prints: the output of its replicas, and changes of the job."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 
 
 class Display:
-    """Makes text of what is new of one job; `several` says that other jobs are shown with it.
+    """The new lines of one job; with `several` jobs, prefixes name the job too.
 
-    A quiet one shows only what keeps the user from seeing or keeping the job.
+    If `quiet`, only warnings about the attachment itself.
     """
 
     def __init__(self, job: AttachedJob, *, several: bool = False, quiet: bool = False) -> None:
@@ -44,7 +44,7 @@ class Display:
         self._colours: dict[str, str] = {}
 
     def look(self) -> list[str]:
-        """Return what is new, at most about a megabyte of each container."""
+        """Return what is new, at most about a megabyte per container."""
         texts = list(self._begin())
         while self._job.notices:
             texts.append(self.say(self._job.notices.popleft(), warning=True))
@@ -64,11 +64,10 @@ class Display:
         return [*texts, *self._state(summary(job)), *self._lines(lines)]
 
     def finish(self) -> list[str]:
-        """Return the lines that have begun and will not end."""
+        """Return the last lines, which have no newline."""
         return [] if self._quiet else self._lines(self._follower.finish())
 
     def snapshot(self) -> Snapshot:
-        """Return how the job is now, with what its replicas are doing."""
         snapshot = self._job.snapshot()
         return replace(snapshot, doing=self._doings.look(snapshot.replicas, self._follower.partial()))
 
@@ -86,7 +85,7 @@ class Display:
 
     def _state(self, status: TFJobStatus) -> Iterator[str]:
         up, _, asked = status.ready.partition("/")
-        # A job of many replicas would otherwise print a line for each of them.
+        # Not a line per replica that becomes ready.
         shown = (status.state, status.reason, "all" if up == asked else "")
         if shown == self._shown or (shown[:2] == self._shown[:2] and not shown[2]):
             return
@@ -108,7 +107,6 @@ class Display:
 
 
 def displays(jobs: Sequence[AttachedJob], *, quiet: bool) -> list[Display]:
-    """Return a display for each job; the lines of all begin at one column."""
     made = [Display(job, several=len(jobs) > 1, quiet=quiet) for job in jobs]
     for display in made:
         display.width = max(other.width for other in made)

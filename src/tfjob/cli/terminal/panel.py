@@ -1,4 +1,4 @@
-"""The part of a live view that stays: a headline for each job and a row for each replica; pure, lines for a size."""
+"""The panel of the live view: a headline per job and a row per replica, for a given size. Pure."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ COLOURS = {
     "Suspended": "yellow",
 }
 CALM = ("Running", "Succeeded", "-")
-"""States of replicas that nobody needs to look at, the most interesting first; any other comes before them."""
+"""States that need no attention, the most interesting first; replicas in any other state are listed before them."""
 INDENT, GAP = 2, 2
 LEAST_DOING = 16
-"""Cells that a replica needs to say what it is doing; before it gets fewer, other columns go."""
+"""Least width of the last column; to keep it, other columns are dropped."""
 LEAST_LINES = 6
-"""A panel that may not have more has no room for titles and hints."""
+"""A panel with fewer lines has no titles and no hint."""
 
 
 class _Column(NamedTuple):
     title: str
     right: bool
     priority: int
-    """Those with the highest number go first where there is no room."""
+    """Columns with the highest number are dropped first."""
 
 
 NAME, STATE, RESTARTS, CPU, MEMORY = COLUMNS = (
@@ -51,12 +51,12 @@ NAME, STATE, RESTARTS, CPU, MEMORY = COLUMNS = (
     _Column("MEMORY", True, 2),
 )
 LEAST = {STATE: 10, CPU: 5, MEMORY: 10}
-"""Columns that keep this width, so that the others do not move with every change."""
+"""Least widths, so that columns do not move with every change."""
 
 
 def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint: str = "") -> list[Text]:
-    """The lines, none of them wider than the terminal less one; at most half of its height, so that logs have room."""
-    width = max(1, width - 1)  # a line that fills a terminal's last column wraps in some and not in others
+    """Return the lines: narrower than the terminal, and at most half of its height, to leave room for logs."""
+    width = max(1, width - 1)  # some terminals wrap a line that fills the last column
     most = max(1, height // 2)
     told = jobs if len(jobs) <= most else jobs[: most - 1]
     hidden = len(jobs) - len(told)
@@ -80,9 +80,9 @@ def panel(jobs: Sequence[Snapshot], now: datetime, width: int, height: int, hint
 
 
 def _headline(job: Snapshot, now: datetime, width: int) -> Text:
-    """`── mnist · Running 3/3 · 1m12s · 1 restart`, with the reason where there is one.
+    """Return `── mnist · Running 3/3 · 1m12s · 1 restart` and the reason, if there is one.
 
-    Not drawn out to the terminal's edge: what is no longer than it must be does not break when the terminal shrinks.
+    The rule does not extend to the edge of the terminal: a short line does not wrap when the terminal shrinks.
     """
     record = job.record
     status = record.status
@@ -100,12 +100,13 @@ def _headline(job: Snapshot, now: datetime, width: int) -> Text:
 
 
 def _rows(job: Snapshot, layout: _Layout, most: int) -> list[Text]:
-    """A row for each replica; of those that do not fit, how many are in which state."""
+    """Return a row per replica; for those that do not fit, a count by state."""
     if len(job.replicas) <= most:
         return [layout.row(job, replica) for replica in job.replicas]
     if most <= 0:
         return []
-    chosen = sorted(job.replicas, key=_calm)[: most - 1]
+    ranks = {state: rank for rank, state in enumerate(CALM, 1)}
+    chosen = sorted(job.replicas, key=lambda replica: ranks.get(_state(replica), 0))[: most - 1]
     shown = {replica.name for replica in chosen}
     rows = [layout.row(job, replica) for replica in job.replicas if replica.name in shown]
     rest = Counter(_state(replica) for replica in job.replicas if replica.name not in shown)
@@ -114,7 +115,7 @@ def _rows(job: Snapshot, layout: _Layout, most: int) -> list[Text]:
 
 
 class _Layout:
-    """How wide each column is, and which have no room."""
+    """The widths of the columns that fit."""
 
     def __init__(self, names: Sequence[str], states: Sequence[str], width: int) -> None:
         self.width = width
@@ -161,7 +162,6 @@ class _Layout:
 
 
 def _doing(replica: Replica, words: str) -> Text:
-    """What a replica does, or how it ended."""
     if replica.exit_code is None or replica.phase == "Running":
         return Text(words)
     ended = _ended(replica.exit_code)
@@ -179,20 +179,12 @@ def _state(replica: Replica) -> str:
     return replica.shown or replica.phase
 
 
-def _calm(replica: Replica) -> int:
-    """How little a replica needs to be looked at."""
-    state = _state(replica)
-    return CALM.index(state) + 1 if state in CALM else 0
-
-
 def _cut(text: Text, width: int) -> Text:
-    """At most so many cells, with an ellipsis where something is missing."""
     text.truncate(width, overflow="ellipsis")
     return text
 
 
 def paint(lines: Sequence[Text], *, colour: bool) -> list[Painted]:
-    """The lines as a terminal takes them."""
     system: Literal["standard"] | None = "standard" if colour else None
     written = StringIO()
     console = Console(file=written, force_terminal=True, color_system=system, legacy_windows=False)

@@ -1,4 +1,4 @@
-"""The output of `run --dry-run`: processes of this machine, objects of a cluster, or with `-o yaml` the manifest."""
+"""The output of `run --dry-run`: processes on this machine, objects on a cluster, or with `-o yaml` the manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def print_processes(prepared: LocalJobs, output: str) -> None:
-    """Print every process that the jobs start."""
     from tfjob.launch.local import processes
 
     if output == "yaml":
@@ -58,18 +57,17 @@ def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterat
 
 
 def print_objects(prepared: ClusterJobs, output: str) -> None:
-    """Print every object that the jobs create: those that are sent, and those that the operator makes."""
     from tfjob.launch.cluster import UNDRAWN, preview
 
     if output == "yaml":
         click.echo(prepared.manifest(), nl=False)
         return
     if prepared.unanswered is not None:
-        said = f"shown as for a cluster with TfJobs of tensorflow.org; it cannot be asked: {prepared.unanswered}"
-        click.echo(said, err=True)
+        assumed = "this preview assumes that the cluster serves TfJobs of tensorflow.org"
+        click.echo(f"{assumed}, because it did not answer: {prepared.unanswered}", err=True)
     found = preview(prepared)
     for name in found.undrawn:
-        click.echo(f"{name}: {UNDRAWN} stands for its RuntimeId, which the operator draws", err=True)
+        click.echo(f"{name}: {UNDRAWN} is a placeholder for the RuntimeId, which the operator chooses", err=True)
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "items": found.objects}, output)
     else:

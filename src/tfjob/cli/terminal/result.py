@@ -1,4 +1,4 @@
-"""How a run ended or was left: its last lines, its exit code, and the commands to type next."""
+"""The end of a run: its last lines, its exit code, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def report_result(
     *,
     width: int | None = None,
 ) -> int:
-    """Print how an attached run ended, and return its exit code; `started` are the names of its jobs.
+    """Print the result of an attached run and return its exit code; `started` are the names of its jobs.
 
-    In a terminal of a known `width` it also says where the files are and what to type next.
+    With the `width` of a terminal, also print where the files are and what to type next.
     """
     if output != "text":
         print_list("Job", [job_shape(record) for record in records], output)
@@ -50,31 +50,28 @@ def report_result(
 
 
 def report_creation(outcome: Outcome, backend: SyncKubeBackend) -> None:
-    """Print the Deployments that were created, and the jobs that an interrupted submission did, or may, not create."""
     for name in () if is_quiet() else outcome.servers:
         command = f"tfjob port-forward deployment/{name} PORT{backend.options}"
-        click.echo(f"deployment {name} was created, and the cluster runs it; reach it with: {command}", err=True)
+        click.echo(f"deployment {name} was created on the cluster. To connect to it: {command}", err=True)
     for manifest in outcome.missing:
         click.echo(f"{manifest['metadata']['name']} was not created", err=True)
     for manifest in outcome.unknown:
         name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
         command = f"tfjob status {name}{backend.options_for(namespace)}"
-        click.echo(f"{name} may have been created; see: {command}", err=True)
+        click.echo(f"{name} may have been created. To check: {command}", err=True)
 
 
 def report_detached(records: list[Record]) -> None:
-    """Print how to reach jobs that this process no longer follows."""
     for record in records:
         name, options = record.name, record.options
-        commands = f"To stop it: tfjob stop {name}{options}; to see it: tfjob logs {name} -f{options}"
+        commands = f"To stop it: tfjob stop {name}{options}; to follow it: tfjob logs {name} -f{options}"
         click.echo(f"{name} is still running. {commands}", err=True)
 
 
 def ending(record: Record) -> str:
-    """The last lines of an attached run: its end, and the verdict if it failed."""
     status, name = record.status, record.name
     time = took(record.created, status.completion_time)
-    curves = f"\n  its curves: {_show_curves(record)}" if record.has_tensorboard else ""
+    curves = f"\n  to show its curves: {_show_curves(record)}" if record.has_tensorboard else ""
     if status.state == "Succeeded":
         restarts = f", {status.restarts} restart{'s' if status.restarts > 1 else ''}" if status.restarts else ""
         return click.style(f"{name} succeeded", fg="green") + f" in {time}{restarts}: {status.message}{curves}"
@@ -83,7 +80,7 @@ def ending(record: Record) -> str:
         why = verdict(status.failure, status.reason) if status.failure else told or "no reason was reported"
         return click.style(f"{name} failed", fg="red") + f" after {time}: {why}{curves}"
     because = f" ({record.reason})" if record.reason not in ("", record.state) else ""
-    return f"{name} is {record.state}{because}; continue it with: tfjob resume {name}{record.options}"
+    return f"{name} is {record.state}{because}. To continue it: tfjob resume {name}{record.options}"
 
 
 def _show_curves(record: Record) -> str:
@@ -91,46 +88,44 @@ def _show_curves(record: Record) -> str:
 
 
 def next_commands(record: Record) -> str:
-    """What a user may want after a job went to the background."""
     name = record.name
     commands = {
-        f"tfjob logs {name} -f{record.options}": "its logs",
-        f"tfjob status {name}{record.options}": "how it stands",
-        **({} if record.is_server else {f"tfjob wait {name}{record.options}": "until it ends"}),
+        f"tfjob logs {name} -f{record.options}": "follow its logs",
+        f"tfjob status {name}{record.options}": "show its state",
+        **({} if record.is_server else {f"tfjob wait {name}{record.options}": "wait until it ends"}),
         f"tfjob stop {name}{record.options}": "stop it",
     }
     if record.has_tensorboard:
-        commands[_show_curves(record)] = "its curves"
+        commands[_show_curves(record)] = "show its curves"
     known = f" as {record.id}" if record.id != name else ""
-    return "\n".join([f"{click.style(name, bold=True)} runs in the background{known}", *_listed(commands)])
+    return "\n".join([f"{click.style(name, bold=True)} is running in the background{known}", *_listed(commands)])
 
 
 def guidance(record: Record, storage: str, width: int) -> str:
-    """After an attached run in a terminal: where its files and its own storage are, and a box of what to type next."""
+    """Return where the files of an ended run are, and a box of commands to type next."""
     name, failure = record.name, record.status.failure
     commands = {}
     if record.state == "Suspended":
         commands[f"tfjob resume {name}{record.options}"] = "continue it"
     replica = f" {failure.replica}" if failure and failure.replica else ""
-    commands[f"tfjob logs {name}{replica}{record.options}"] = "all that it said" if replica else "its logs"
-    commands[f"tfjob status {name}{record.options}"] = "its replicas and attempts"
+    commands[f"tfjob logs {name}{replica}{record.options}"] = "show all of its logs" if replica else "show its logs"
+    commands[f"tfjob status {name}{record.options}"] = "show its replicas and attempts"
     if record.state == "Failed":
-        commands[f"tfjob events {name}{record.options}"] = "what happened, in order"
+        commands[f"tfjob events {name}{record.options}"] = "list its events"
     if record.has_tensorboard:
-        commands[_show_curves(record)] = "its curves"
-    commands[f"tfjob delete {name}{record.options}"] = "remove it and its logs"
+        commands[_show_curves(record)] = "show its curves"
+    commands[f"tfjob delete {name}{record.options}"] = "delete it and its logs"
     places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]
     return "\n".join([*places, *_boxed("next", _listed(commands), width)])
 
 
 def _listed(commands: Mapping[str, str]) -> list[str]:
-    """Commands and what each does, in two columns."""
     width = max(map(len, commands))
     return [f"  {command:<{width}}   {words}" for command, words in commands.items()]
 
 
 def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
-    """Lines in a frame; as they are where the terminal is too narrow for it."""
+    """Return the lines in a frame, or unchanged if the terminal is too narrow."""
     inner = max(map(len, lines)) + 2
     if inner + 2 > width:
         return list(lines)

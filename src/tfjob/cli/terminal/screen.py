@@ -1,7 +1,7 @@
-"""Where an attached run prints: a thread that reads what is new at the pace of whoever reads our output.
+"""The output of an attached run: a thread reads new lines and prints them at the pace of the reader.
 
-The jobs go on meanwhile, and their lines wait in the logs. In a terminal the thread also paints a live view: the same
-lines above a panel.
+A slow reader does not delay the jobs: their lines wait in the logs. In a terminal, the thread also paints the live
+view: the same lines above a panel.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tfjob.cli.terminal import terminal
 from tfjob.jobs.progress import Snapshot
 
 PERIOD = 0.15
-"""Seconds between two paintings; the first comes when replicas have been started."""
+"""Seconds between two paintings, and before the first, while replicas start."""
 CLOCK = 1.0
-"""Seconds after which we look, and paint, although nothing was reported: the clock, and what is measured."""
+"""Seconds between two paintings if nothing was reported, to update the clock and the usage."""
 PATIENCE = 1.0
-"""Seconds in which a reader must take something when we are in a hurry."""
+"""Seconds without any reading after which an interrupted run gives up on its reader."""
 PIECE = select.PIPE_BUF
-"""What a pipe takes at once, or not yet: a line that fits is not torn by others who write there."""
+"""Bytes that a pipe accepts atomically: shorter lines are not mixed with those of other writers."""
 
 
 class Shown(Protocol):
-    """What a screen shows: `look` returns what is new, and `finish` what is left at the end."""
+    """What a screen shows: `look` returns new lines, and `finish` what is left at the end."""
 
     folder: str
 
@@ -51,12 +51,12 @@ class Shown(Protocol):
 
 
 class Writer:
-    """Writes to a stream past Python's buffers, whose locks a reader that reads nothing would hold."""
+    """Writes to a stream without Python's buffers, whose locks a stalled reader would block."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         stream.flush()
         self._stream = stream
-        # A copy: whoever gives up on the output leads the original elsewhere, while a write may still be under way.
+        # A copy, because `discard_output` redirects the original while a write may still be in progress.
         self._descriptor = os.dup(stream.fileno())
         self.taken = 0
         self.is_waiting = False
@@ -65,11 +65,10 @@ class Writer:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a reader, as far as we know."""
         return not self.is_left and self.error is None
 
     def write(self, text: str) -> None:
-        """Return when all is written, or when the reader is gone or was left."""
+        """Return when everything is written, or the reader is gone, or we gave up on it."""
         data, start = text.encode(self._stream.encoding, self._stream.errors or "strict"), 0
         self.is_waiting = True
         while start < len(data) and self.is_open:
@@ -77,14 +76,14 @@ class Writer:
             try:
                 start += os.write(self._descriptor, data[start:end])
                 self.taken += 1
-            except BlockingIOError:  # another program made it so
+            except BlockingIOError:  # another program made the descriptor non-blocking
                 select.select([], [self._descriptor], [])
             except OSError as error:
                 self.error = error
         self.is_waiting = False
 
     def look_for_reader(self) -> None:
-        """Notice that the reader of a pipe is gone, although nothing is written."""
+        """Notice that a pipe has lost its reader, without writing to it."""
         poll = select.poll()
         poll.register(self._descriptor, 0)
         if [event for _, event in poll.poll(0)] == [select.POLLERR]:
@@ -95,52 +94,52 @@ class Writer:
 
 
 class Screen:
-    """Shows jobs within `async with`; `on_reader_gone` is called if the reader leaves; a slow one holds nothing up."""
+    """Shows jobs within `async with`; calls `on_reader_gone` when the output pipe loses its reader."""
 
     def __init__(self, shown: Sequence[Shown], *, plain: bool = False, hint: str = "") -> None:
-        """A live view where the output can show one, unless `plain`; `hint` is a line at its end."""
+        """Show a live view if the output can, unless `plain`; `hint` is its last line."""
         self._shown = shown
         self._hint = hint
         stream = sys.stdout
         self._writer: Writer | None = None
         self._view: terminal.Terminal | None = None
-        with suppress(OSError):  # it is no file
+        with suppress(OSError):  # not a file
             self._writer = Writer(stream) if isinstance(stream, io.TextIOWrapper) else None
         if self._writer is not None and not plain and terminal.suits(stream):
             self._view = terminal.Terminal(stream, self._writer.write)
         self.width = self._view.size.width if self._view is not None else None
         """The width of the terminal that shows a live view."""
         self.hurries = False
-        """Whether to leave a reader that takes nothing for a moment, at the end."""
+        """Whether to give up, at the end, on a reader that stalls."""
         self.on_reader_gone: Callable[[], None] = lambda: None
         self._colour = colour() is not False and self._writer is not None and stream.isatty()
+        self._folders = ", ".join(one.folder for one in shown)
         self._stderr, self._shares = sys.stderr, one_file(stream, sys.stderr)
         self._posted: deque[str] = deque()
         self._wake, self._over, self._painting = threading.Event(), threading.Event(), threading.Lock()
         self._size: terminal.Size | None = None
         self._next = 0.0
         self._error: BaseException | None = None
-        # A daemon: one that is in the midst of a write which is not read must not keep the process.
+        # A daemon, because a blocked write must not keep the process alive.
         self._thread = threading.Thread(target=self._show_all, name="screen", daemon=True)
 
     def wake(self) -> None:
-        """Look soon: something may have changed."""
         self._wake.set()
 
     def post(self, text: str) -> None:
-        """Print a line with the next look."""
+        """Print a line together with the next new lines."""
         self._posted.append(text)
         self._wake.set()
 
     def tell(self, text: str) -> None:
-        """Print a line on stderr; where the same reader has both streams, or there is a panel, with the others."""
+        """Print a line on stderr or, if stdout has the same reader or a panel, together with the other lines."""
         if (self._shares or self._view is not None) and self._writer is not None and self._writer.is_open:
             self.post(text)
         elif self._stderr is not None and _takes_more(self._stderr):
             click.echo(text, file=self._stderr)
 
     def leave(self) -> None:
-        """Wait for the reader no longer: what was not read by then is not printed."""
+        """Give up on the reader: print nothing more."""
         if self._writer is not None:
             self._writer.is_left = True
         self._done.set()
@@ -158,7 +157,7 @@ class Screen:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait until all is shown, and give the terminal back."""
+        """Wait until everything is printed, and restore the terminal."""
         self._over.set()
         self._wake.set()
         taken, since = -1, 0.0
@@ -177,15 +176,11 @@ class Screen:
                 self._loop.remove_signal_handler(number)
         if self._writer is not None and self._writer.is_left:
             discard_output()
-            self.tell(f"left before all was read; the logs are in {self._folders}")
+            self.tell(f"stopped printing before the end; the full logs are in {self._folders}")
         else:
             self._thread.join()
         if self._error is not None:
             raise self._error
-
-    @property
-    def _folders(self) -> str:
-        return ", ".join(one.folder for one in self._shown)
 
     # --- the thread ---------------------------------------------------------------------------------------------
 
@@ -199,7 +194,7 @@ class Screen:
         finally:
             if self._writer is not None:
                 self._writer.close()
-            with suppress(RuntimeError):  # the event loop has ended: nobody waited for us
+            with suppress(RuntimeError):  # the event loop has already ended
                 self._loop.call_soon_threadsafe(self._done.set)
 
     def _show_until_over(self) -> None:
@@ -234,16 +229,16 @@ class Screen:
             try:
                 self._paint(view, lines, last=last)
             except Exception as error:
-                # The jobs and their lines do not depend on the view.
+                # Jobs and their lines do not depend on the view: continue without it.
                 self._view = None
                 view.show(lines, ())
                 view.close()
-                self.tell(f"the live view failed ({type(error).__name__}: {error}); lines follow")
+                self.tell(f"the live view failed ({type(error).__name__}: {error}); printing plain lines")
                 if os.environ.get("TFJOB_DEBUG"):
                     self.tell(traceback.format_exc())
 
     def _paint(self, view: terminal.Terminal, lines: Sequence[str], *, last: bool) -> None:
-        """Paint if there is something new: lines, another size, a second that has gone by."""
+        """Paint if there are new lines, another terminal size, or a second has passed."""
         if last:
             view.show(lines, ())
             view.close()
@@ -252,7 +247,7 @@ class Screen:
         size = view.size
         if not lines and not (view.is_open and (size != self._size or time.monotonic() >= self._next)):
             return
-        # Here alone: rich takes longer to load than a replica to be started.
+        # Imported late, because rich takes longer to load than a replica to start.
         from tfjob.cli.terminal.panel import paint, panel
 
         jobs = [one.snapshot() for one in self._shown]
@@ -261,22 +256,22 @@ class Screen:
         view.show(lines, painted)
 
     def _lose(self, error: OSError) -> None:
-        """Print nothing any longer: it cannot be read."""
+        """Stop printing, because the output cannot be written."""
         discard_output()
         if isinstance(error, BrokenPipeError):
             self._loop.call_soon_threadsafe(self.on_reader_gone)
         else:
-            self.tell(f"cannot print any longer ({error.strerror}); the logs go on in {self._folders}")
+            self.tell(f"cannot write the output ({error.strerror}); the logs continue in {self._folders}")
 
     # --- signals ------------------------------------------------------------------------------------------------
 
     def _rest(self, number: int) -> None:
-        """Give the shell its terminal as it was, and do what the signal asks for."""
+        """Restore the terminal for the shell, then let the signal take its usual effect."""
         is_ours = self._painting.acquire(timeout=PATIENCE)
         try:
             if self._view is not None:
                 self._view.close() if is_ours else self._view.give_back()
-            self._size = None  # whatever the terminal shows when we go on, it is not ours
+            self._size = None  # after a pause, the terminal shows something else: paint again
             if number == signal.SIGQUIT:
                 self._loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
@@ -290,12 +285,12 @@ def _takes_more(stream: TextIO) -> bool:
     """Return whether a short line can be written without waiting for the reader."""
     try:
         return bool(select.select([], [stream], [], 0)[1])
-    except (OSError, ValueError):  # it is no file
+    except (OSError, ValueError):  # not a file
         return True
 
 
 class _Above(io.TextIOBase):
-    """Stands in for stderr: a warning of some library goes above the panel too."""
+    """Replaces stderr, so that warnings of libraries appear above the panel."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen

@@ -1,7 +1,7 @@
-"""A terminal with lines that scroll away and a panel that stays below them; the cursor rests at the panel's end.
+"""A terminal with scrolling lines and a panel below them; the cursor stays at the end of the panel.
 
-Nothing but the panel is ever drawn again: lines go where the terminal keeps them, to be scrolled back to. The cursor
-is hidden only within a painting, so that a process that is killed leaves it.
+Only the panel is redrawn: lines go to the terminal's scrollback. The cursor is hidden only while painting, so that a
+killed process leaves it visible.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from math import ceil
 from typing import NamedTuple, TextIO
 
 WIDTH, HEIGHT = 80, 24
-"""Of a terminal that does not say."""
+"""Assumed if the terminal does not report a size."""
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
-"""Terminals that know these show what is between them at once; others ignore them."""
+"""Terminals that support these show the text between them at once; others ignore them."""
 NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 ERASE_LINE, UP = "\x1b[2K", "\x1b[A"
 
@@ -31,20 +31,19 @@ class Size(NamedTuple):
 
 
 class Painted(NamedTuple):
-    """A line of the panel with its colours, and how many cells it takes."""
+    """A line of the panel with escape sequences, and its width in cells."""
 
     text: str
     cells: int
 
 
 class Terminal:
-    """Ours between `open` and `close`, which may be called at any time and more than once."""
+    """Shows a panel between `open` and `close`, which may be called at any time and repeatedly."""
 
-    def __init__(self, stream: TextIO, write: Callable[[str], None] | None = None) -> None:
-        """`write` is what writes to the stream, in place of the stream itself."""
-        self._stream = stream
+    def __init__(self, stream: TextIO, write: Callable[[str], object]) -> None:
+        """`write` writes to the stream."""
         self._descriptor = stream.fileno()
-        self._write = write or self._write_through
+        self._write = write
         self._drawn: Sequence[Painted] = ()
         self._modes: list[int | list[bytes | int]] | None = None
 
@@ -58,19 +57,19 @@ class Terminal:
 
     @property
     def is_ours(self) -> bool:
-        """Whether we may change it: who is in the background of a terminal would be stopped for it."""
+        """Whether we may change its modes: a background process would be stopped by SIGTTOU."""
         try:
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         except OSError as error:
-            return error.errno == errno.ENOTTY  # not the one that controls us, so that nobody stops us
+            return error.errno == errno.ENOTTY  # not our controlling terminal, so no SIGTTOU
 
     @property
     def is_open(self) -> bool:
-        """Whether there is, or may be, a panel."""
+        """Whether a panel can be shown."""
         return self._modes is not None
 
     def open(self) -> None:
-        """Hides what is typed, which would tear the panel."""
+        """Turn off echo, because typed characters would break the panel."""
         if self._modes is not None or not self.is_ours:
             return
         modes = termios.tcgetattr(self._descriptor)
@@ -79,7 +78,7 @@ class Terminal:
         termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def close(self) -> None:
-        """Removes the panel and leaves the terminal as it was found."""
+        """Remove the panel and restore the terminal."""
         if self._modes is None:
             return
         try:
@@ -89,42 +88,34 @@ class Terminal:
             self.give_back()
 
     def give_back(self) -> None:
-        """Shows again what is typed, and writes nothing."""
+        """Restore the modes of the terminal without writing to it."""
         modes, self._modes = self._modes, None
         if modes is not None:
             with suppress(termios.error):  # the terminal is gone
-                # Now: a terminal that takes nothing for a while (Ctrl-S) would keep us here.
+                # TCSANOW, because a terminal paused with Ctrl-S would block TCSADRAIN.
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def show(self, lines: Sequence[str], panel: Sequence[Painted]) -> None:
-        """Adds lines above the panel and draws it anew; while it is not open, the lines alone."""
+        """Print lines above the panel and redraw it; if not open, print only the lines."""
         above = "".join(f"{line}\n" for line in lines)
         drawn = panel if self.is_open else ()
-        below = f"{NO_WRAP}{_joined(drawn)}{WRAP}" if drawn else ""
+        rows = "\n".join(line.text for line in drawn)
+        below = f"{NO_WRAP}{rows}{WRAP}" if drawn else ""
         self._write(f"{BEGIN_FRAME}{HIDE_CURSOR}{self._erasure()}{above}{below}{SHOW_CURSOR}{END_FRAME}")
         self._drawn = drawn
 
     def _erasure(self) -> str:
-        """What removes the panel, also when the terminal has become narrower and broke its lines."""
+        """Return the sequence that erases the panel, even if a narrower terminal has wrapped its lines."""
         if not self._drawn:
             return ""
         width, height = self.size
         rows = sum(max(1, ceil(line.cells / width)) for line in self._drawn)
-        # Line by line: tmux takes an erasure of all that is below its first line for one of the screen, and keeps the
-        # old panel in its history.
+        # Line by line, because tmux keeps the old panel in its history if everything below the first line is erased.
         return f"\r{ERASE_LINE}{f'{UP}{ERASE_LINE}' * (min(rows, height) - 1)}"
-
-    def _write_through(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
-
-
-def _joined(lines: Sequence[Painted]) -> str:
-    return "\n".join(line.text for line in lines)
 
 
 def suits(stream: TextIO) -> bool:
-    """Whether a live view can be shown there: a terminal that moves its cursor, in front, with our letters."""
+    """Return whether a stream can show a live view: a foreground terminal with cursor movement and UTF-8."""
     if not stream.isatty() or os.environ.get("TERM", "dumb") in ("dumb", ""):
         return False
-    return stream.encoding.lower().replace("-", "") == "utf8" and Terminal(stream).is_ours
+    return stream.encoding.lower().replace("-", "") == "utf8" and Terminal(stream, stream.write).is_ours

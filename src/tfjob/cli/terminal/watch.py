@@ -1,4 +1,4 @@
-"""`tfjob ps -w`: the list of jobs kept up to date in a terminal, or a line for every change elsewhere."""
+"""`tfjob ps -w`: a list of jobs that stays up to date in a terminal; other output gets a line per change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -27,15 +28,16 @@ T = TypeVar("T")
 
 PAUSE_SECONDS = 1.0
 DELETED = "Deleted"
-"""The state that a job is shown in when it has gone."""
+"""The state shown for a job that is gone."""
 
 
 def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) -> None:
-    """Shows what `look` finds, again and again, until Ctrl-C; `form` is text, name, json or yaml."""
+    """Show what `look` returns, once per second, until Ctrl-C; `form` is text, name, json or yaml."""
     from tfjob.cli.terminal import terminal
 
     if form == "text" and isinstance(sys.stdout, io.TextIOWrapper) and terminal.suits(sys.stdout):
-        Kept(terminal.Terminal(sys.stdout), columns.titles).show(lambda: columns.rows(look()))
+        write = partial(print, end="", flush=True)
+        Kept(terminal.Terminal(sys.stdout, write), columns.titles).show(lambda: columns.rows(look()))
     records = look()
     known: dict[str, Record] = {}
     widths: list[int] = []
@@ -57,17 +59,17 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
 
 
 def again(look: Callable[[], T], before: T) -> tuple[T, str]:
-    """What `look` finds, or what it found before and why: an API server that is silent for a while ends nothing."""
+    """Return the result of `look`, or after a transient error the previous result and the error."""
     try:
         return look(), ""
     except UserError as error:
         if not error.is_transient:
             raise
-        return before, f"{error.message}; trying again"
+        return before, f"{error.message}; retrying"
 
 
 def changes(before: dict[str, Record], now: dict[str, Record]) -> Iterator[Record]:
-    """The jobs, by uid, that are new or not as they were, and those that have gone, as deleted ones."""
+    """Return the jobs that are new or changed, and those that are gone with the state Deleted."""
     from dataclasses import replace
 
     for uid, record in now.items():
@@ -84,7 +86,7 @@ def _seen(record: Record) -> tuple[Any, ...]:
 
 
 class Kept:
-    """A list that is kept up to date at the end of a terminal: what does not fit is left out, the oldest first."""
+    """A list that stays up to date at the end of a terminal; if it does not fit, the oldest jobs are left out."""
 
     def __init__(self, place: Terminal, titles: Sequence[str]) -> None:
         self._terminal = place
@@ -95,7 +97,7 @@ class Kept:
         self._painting = self._resting = False
 
     def show(self, look: Callable[[], list[list[str]]]) -> NoReturn:
-        """Looks and paints until somebody ends it; the last list stays."""
+        """Paint the list once per second until a signal ends it; the last list stays visible."""
         self._rows = look()
         signal.signal(signal.SIGTSTP, self._rest)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -111,7 +113,7 @@ class Kept:
     def _paint(self) -> None:
         self._terminal.open()
         if not self._terminal.is_open:
-            return  # another program has the terminal
+            return  # another program is in the foreground
         self._shown = listed(self._titles, self._rows, self._trouble, self._terminal.size)
         self._painting = True
         self._terminal.show((), self._shown)
@@ -128,14 +130,14 @@ class Kept:
                 self._terminal.give_back()
 
     def _rest(self, *_: object) -> None:
-        """Ctrl-Z: the shell gets the terminal as it was, as soon as a painting is whole."""
+        """Ctrl-Z: restore the terminal and stop, but finish a painting first."""
         self._resting = self._painting
         if not self._resting:
             self._leave()
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _end(self, number: int, _: object) -> None:
-        """Ends as if we had not heard of the signal; amid a painting nothing more can be written."""
+        """Restore the terminal and end by the signal; in the middle of a painting, write nothing more."""
         if not self._painting:
             with suppress(OSError, RuntimeError):  # the terminal is gone, or is being written to
                 self._leave()
@@ -145,12 +147,11 @@ class Kept:
 
 
 def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
-    """The newest jobs, as many as fit, below the titles; and what keeps us from knowing more."""
     from rich.text import Text
 
     from tfjob.cli.terminal.terminal import Painted
 
-    room = max(2, size.height - 2 - bool(trouble))  # a row for the titles, and one for the prompt that will follow
+    room = max(2, size.height - 2 - bool(trouble))  # less a row for the titles and one for the prompt
     left = 0 if len(rows) <= room else len(rows) - (room - 1)
     head, *tail = table(titles, rows[left:]).split("\n")
     lines = [head, *([f"… {left} more"] if left else []), *tail] if rows else ["no jobs"]
@@ -163,7 +164,6 @@ def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, s
 
 
 def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) -> list[int]:
-    """Adds rows under those that were printed; returns how wide the columns are by now."""
     rows = columns.rows(records)
     lines = rows if widths else [columns.titles, *rows]
     widths = widths or [0] * len(columns.titles)

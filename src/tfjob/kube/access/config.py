@@ -1,4 +1,4 @@
-"""How to reach an API server, and as whom: from kubeconfig files, or from inside a pod."""
+"""The address of an API server and our credentials for it, from kubeconfig files or from inside a pod."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True)
 class Access:
-    """An API server, who we are there, and the namespace when none is given; `context` is empty inside a pod."""
+    """An API server, our identity there, and the default namespace; `context` is empty inside a pod."""
 
     server: str
     namespace: str = "default"
@@ -34,13 +34,13 @@ class Access:
     trust: Trust = field(default_factory=Trust, repr=False)
     proxy: str = field(default="", repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
-    """Headers that ask the API server to treat us as someone else."""
+    """Headers that ask the API server to treat us as another user."""
 
 
 def load(
     context: str | None = None, environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT
 ) -> Access:
-    """Return the access of a context, else of the current context, else of the pod we run in. Raises ConfigError."""
+    """Return the access of the context, else of the current one, else of the pod we run in. Raises ConfigError."""
     files = kubeconfig.paths(environ)
     config = kubeconfig.read(files)
     if context is None and not (config.current or config.contexts):
@@ -49,8 +49,8 @@ def load(
             return inside
     if not config.files:
         raise ConfigError(
-            f"there is no kubeconfig: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
-            "Set KUBECONFIG to the file that describes your cluster.",
+            f"no kubeconfig found: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
+            "Set KUBECONFIG to the path of a kubeconfig.",
         )
     return _access(config, context or config.current, environ)
 
@@ -80,7 +80,14 @@ def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access
         namespace=context.namespace or "default",
         context=name,
         credential=_credential(config, name, context, cluster, environ),
-        trust=_trust(context.cluster, cluster),
+        trust=Trust(
+            authority=_decoded(
+                cluster.certificate_authority_data, f"cluster {context.cluster}: certificate-authority-data"
+            ),
+            authority_file=cluster.certificate_authority,
+            server_name=cluster.tls_server_name,
+            insecure=cluster.insecure_skip_tls_verify,
+        ),
         proxy=_usable(cluster.proxy_url) if cluster.proxy_url else proxy_for(cluster.server, environ),
         impersonation=_impersonation(config.users.get(context.user, User())),
     )
@@ -88,37 +95,29 @@ def _access(config: Kubeconfig, name: str, environ: Mapping[str, str]) -> Access
 
 def _context(config: Kubeconfig, name: str) -> Context:
     where = ", ".join(map(str, config.files))
-    known = f"It has {', '.join(sorted(config.contexts))}." if config.contexts else ""
+    known = f"Available contexts: {', '.join(sorted(config.contexts))}" if config.contexts else ""
     if not name:
-        raise ConfigError(f"{where}: no context is current", known and f"Name one of its contexts. {known}")
+        choose = "Select a context with `kubectl config use-context NAME`."
+        raise ConfigError(f"{where}: no current context is set", known and f"{choose} {known}")
     if name not in config.contexts:
         hint = did_you_mean(name, config.contexts)
-        raise ConfigError(f"{where}: there is no context {name}{f' ({hint})' if hint else ''}", known)
+        raise ConfigError(f"{where}: no context is named {name}{f' ({hint})' if hint else ''}", known)
     return config.contexts[name]
 
 
 def _cluster(config: Kubeconfig, name: str, context: Context) -> Cluster:
     cluster = config.clusters.get(context.cluster)
     if cluster is None:
-        raise ConfigError(f"context {name}: there is no cluster {context.cluster!r}")
+        raise ConfigError(f"context {name}: the kubeconfig does not define its cluster {context.cluster!r}")
     url = urlsplit(cluster.server)
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is no http:// or https:// address")
-    if "@" in url.netloc:  # it would be in every message that names the server
+        raise ConfigError(f"cluster {context.cluster}: server {cluster.server!r} is not an http:// or https:// URL")
+    if "@" in url.netloc:  # every message that names the server would show it
         raise ConfigError(
-            f"cluster {context.cluster}: server holds a user or a password, which no API server takes there",
-            "Write them as username and password of the kubeconfig's user.",
+            f"cluster {context.cluster}: the server URL contains a user name or password, which is not supported",
+            "Set `username` and `password` of the kubeconfig's user instead.",
         )
     return cluster
-
-
-def _trust(name: str, cluster: Cluster) -> Trust:
-    return Trust(
-        authority=_decoded(cluster.certificate_authority_data, f"cluster {name}: certificate-authority-data"),
-        authority_file=cluster.certificate_authority,
-        server_name=cluster.tls_server_name,
-        insecure=cluster.insecure_skip_tls_verify,
-    )
 
 
 def _credential(
@@ -127,17 +126,17 @@ def _credential(
     user = config.users.get(context.user)
     if user is None:
         if context.user:
-            raise ConfigError(f"context {name}: there is no user {context.user!r}")
+            raise ConfigError(f"context {name}: the kubeconfig does not define its user {context.user!r}")
         return Fixed()
     who = f"user {context.user}"
     if user.auth_provider and not (
         user.token or user.plugin or user.client_certificate or user.client_certificate_data
     ):
         raise ConfigError(
-            f"{who}: auth-provider {user.auth_provider.get('name', '')} is no longer supported by Kubernetes clients",
-            "Log in again with the tool of your provider, which writes an exec plugin today.",
+            f"{who}: Kubernetes clients no longer support auth-provider {user.auth_provider.get('name', '')}",
+            "Log in again with your provider's tool: current versions configure an exec plugin instead.",
         )
-    # kubectl's order: a token in a file, a token, user and password, a plugin; a certificate beside any of them.
+    # kubectl's order: a token file, a token, user and password, a plugin; a certificate in addition to any of them.
     if user.token_file:
         return TokenFile(Path(user.token_file), _certificate(user, who))
     header = bearer(user.token) if user.token else basic(user.username, user.password) if user.username else ""
@@ -156,7 +155,8 @@ def _certificate(user: User, who: str) -> Certificate | None:
     if not key and user.client_key:
         key = contents(Path(user.client_key))
     if bool(chain) != bool(key):
-        raise ConfigError(f"{who}: a client certificate needs both the certificate and its key")
+        missing = "client-key" if chain else "client-certificate"
+        raise ConfigError(f"{who}: {missing} is missing: a client certificate needs both the certificate and its key")
     return Certificate(chain, key) if chain else None
 
 
@@ -171,7 +171,7 @@ def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
     found = tuple((header, value) for header, value in (*named, *groups, *extra) if value)
     for header, value in found:
         if not value.isprintable():
-            raise ConfigError(f"{header}: {value!r} is no name")
+            raise ConfigError(f"{header}: {value!r} contains characters that cannot be printed")
     return found
 
 
@@ -179,13 +179,13 @@ def _decoded(data: str, what: str) -> bytes:
     try:
         return base64.b64decode(data, validate=False)
     except (binascii.Error, ValueError):
-        raise ConfigError(f"{what} is not base64") from None
+        raise ConfigError(f"{what} is not valid base64") from None
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY ask for; empty for none. Raises ConfigError.
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select; empty for none. Raises ConfigError.
 
-    As with kubectl, NO_PROXY may name networks.
+    As with kubectl, NO_PROXY may contain networks.
     """
     url = urlsplit(server)
     proxy = _variable(environ, f"{url.scheme}_proxy")
@@ -197,7 +197,9 @@ def proxy_for(server: str, environ: Mapping[str, str]) -> str:
 def _usable(proxy: str) -> str:
     url = urlsplit(proxy)
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise ConfigError(f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an HTTP proxy.")
+        raise ConfigError(
+            f"the proxy {url.scheme}://{url.hostname or ''} is not supported", "Use an http:// or https:// proxy."
+        )
     return proxy
 
 
@@ -206,14 +208,14 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _bypassed(url: SplitResult, exceptions: str) -> bool:
-    # It takes 40 ms to load, so only where there is a proxy.
+    # The import takes 40 ms, so it waits until there is a proxy.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
     items = [item.strip().removeprefix("*.") for item in exceptions.split(",")]
     if host == "localhost" or "*" in items or proxy_bypass_environment(f"{host}:{port}", {"no": ",".join(items)}):
         return True
-    with suppress(ValueError):  # the host is a name, or an item not a valid network
+    with suppress(ValueError):  # the host is a name, or an item is not a valid network
         address = ipaddress.ip_address(host)
         networks = (ipaddress.ip_network(item, strict=False) for item in items if "/" in item)
         return address.is_loopback or any(address in network for network in networks)

@@ -1,4 +1,4 @@
-"""Who we are to an API server: a token, a user and password, a client certificate; read again when they change."""
+"""Credentials for an API server: a token, a user and password, or a client certificate; reloaded when they change."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.tls import Certificate
 
 REREAD_SECONDS = 60.0
-"""A token in a file is replaced long before it expires; a minute is what client-go takes too."""
+"""How often a token file is read. Tokens are replaced long before they expire; client-go uses a minute too."""
 
 
 class Credential(Protocol):
     """The credentials that a client sends with each request."""
 
     def header(self) -> str | None:
-        """Return the Authorization header, empty for none; None if `renew` has to fetch it first."""
+        """Return the Authorization header, empty for none; None if `renew` must fetch it first."""
 
     def certificate(self) -> Certificate | None:
         """Return the client certificate, if there is one."""
 
     async def renew(self) -> None:
-        """Fetch it again: there was none, it expired, or the API server answered 401."""
+        """Fetch the credentials again: there were none, they expired, or the API server answered 401."""
 
 
 class Fixed:
@@ -42,11 +42,11 @@ class Fixed:
         return self._certificate
 
     async def renew(self) -> None:
-        """Do nothing: there is no other."""
+        """Do nothing: there are no other credentials."""
 
 
 class TokenFile(Fixed):
-    """A token that someone else replaces in its file, as the kubelet does for a pod."""
+    """A token in a file that another program updates, as the kubelet does for a pod."""
 
     def __init__(
         self, path: Path, certificate: Certificate | None = None, clock: Callable[[], float] = time.monotonic
@@ -57,7 +57,6 @@ class TokenFile(Fixed):
         self._read_at = 0.0
 
     def header(self) -> str:
-        """Return the header with the token, read at most a minute ago."""
         if not self._header or self._clock() - self._read_at > REREAD_SECONDS:
             self._read()
         return self._header
@@ -69,19 +68,20 @@ class TokenFile(Fixed):
         try:
             token = self._path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            # While a token is being replaced, the old one is still good.
+            # While the token is being replaced, the old one is still valid.
             if not self._header:
-                raise ConfigError(f"the token {self._path}: {getattr(error, 'strerror', 'is no text')}") from None
+                why = getattr(error, "strerror", "it is not valid UTF-8")
+                raise ConfigError(f"cannot read the token file {self._path}: {why}") from None
             return
         if token:
             self._header = bearer(token)
             self._read_at = self._clock()
         elif not self._header:
-            raise ConfigError(f"the token {self._path}: the file is empty")
+            raise ConfigError(f"the token file {self._path} is empty")
 
 
 class CertificateFiles(Fixed):
-    """A client certificate that may be replaced in its files; read again when the API server refuses it."""
+    """A client certificate in files that may be replaced; read again when the API server rejects it."""
 
     def __init__(self, chain: Path, key: Path, header: str = "") -> None:
         super().__init__(header)
@@ -94,7 +94,6 @@ class CertificateFiles(Fixed):
         return self._certificate
 
     async def renew(self) -> None:
-        """Forget the certificate, so that its files are read again."""
         self._certificate = None
 
 
@@ -103,13 +102,13 @@ def contents(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
 
 
 def bearer(token: str) -> str:
-    """Return the header for a token. Raises ConfigError for one that no header can carry."""
+    """Return the header for a token. Raises ConfigError if a header cannot carry the token."""
     if not token.isascii() or not token.isprintable():
-        raise ConfigError("the token contains characters that no token has")
+        raise ConfigError("the token contains characters that an HTTP header cannot carry")
     return f"Bearer {token}"
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with an API server: an answer that says no, no answer, or no way to ask."""
+"""Errors of an API server: it rejects a request, does not answer, or cannot be found."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tfjob.errors import UserError
 
 
 class KubeError(UserError):
-    """Anything that went wrong with an API server."""
+    """Any error in the communication with an API server."""
 
 
 class ConfigError(KubeError):
-    """How to reach the API server, or as whom, is not known."""
+    """The configuration does not say how to reach the API server, or as which user."""
 
 
 class Unreachable(KubeError):
-    """No answer at all; a write may or may not have happened."""
+    """The API server did not answer; a write may or may not have happened."""
 
     is_transient = True
 
 
 class Cause(msgspec.Struct, frozen=True, rename="camel"):
-    """One reason of several, often about one field."""
+    """One of several reasons, often about one field."""
 
     reason: str = ""
     message: str = ""
@@ -33,7 +33,7 @@ class Cause(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """What an answer is about."""
+    """The object that a response is about."""
 
     name: str = ""
     group: str = ""
@@ -44,7 +44,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """The object with which an API server says how a request went."""
+    """The object in which an API server reports the result of a request."""
 
     code: int = 0
     reason: str = ""
@@ -53,15 +53,15 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ApiError(KubeError):
-    """The API server answered no: its code, its reason in CamelCase, its sentence and its details.
+    """The API server rejected a request, with a code, a reason in CamelCase, a message and details.
 
-    `retry_after` is the number of seconds that it asked to wait, 0 when it did not ask.
+    `retry_after` is the number of seconds that it asks to wait; 0 if it does not ask.
     """
 
     def __init__(
         self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0
     ) -> None:
-        super().__init__(message or reason or f"the API server answered {code}")
+        super().__init__(message or reason or f"the API server answered with HTTP status {code}")
         self.code = code
         self.is_transient = code >= 500 or code == 429
         self.reason = reason
@@ -72,33 +72,33 @@ class ApiError(KubeError):
 class Unauthorized(ApiError):
     """401: the credentials are not valid."""
 
-    advice = "The API server rejects your credentials: log in again, or look at the user of your kubeconfig's context."
+    advice = "The API server rejects your credentials. Log in again, or check the user of your kubeconfig's context."
 
 
 class Forbidden(ApiError):
-    """403: the user does not have the right."""
+    """403: the user lacks the permission."""
 
-    advice = "`tfjob doctor --on k8s` shows what you may do there."
+    advice = "To see your permissions, run `tfjob doctor --on k8s`."
 
 
 class NotFound(ApiError):
-    """404: there is no such object, or no such kind."""
+    """404: the object or its kind does not exist."""
 
 
 class Conflict(ApiError):
-    """409: the object changed since it was read, or is not the one that was meant."""
+    """409: the object has changed since it was read, or another object has its name."""
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name exists."""
+    """409: an object with this name exists."""
 
 
 class Gone(ApiError):
-    """410: that version of a list is no longer available."""
+    """410: this version of a list is no longer available."""
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema, a rule or an admission policy."""
+    """422: the object violates its schema, a rule or an admission policy."""
 
 
 class TooManyRequests(ApiError):
@@ -116,7 +116,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 _status = msgspec.json.Decoder(Status)
 TEXT_LIMIT = 500
-"""Characters that are kept of an answer that is no Status, such as the page of a proxy."""
+"""How many characters of a response that is not a Status, such as a proxy's error page, an error keeps."""
 
 
 def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
@@ -130,15 +130,15 @@ def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> Ap
         seconds = float(status.details.retry_after_seconds)
     if not seconds and kind is TooManyRequests:
         seconds = 1.0
-    message = status.message or f"the API server answered {code}"
+    message = status.message or f"the API server answered with HTTP status {code}"
     return kind(code, status.reason, message, status.details, seconds)
 
 
 def _seconds(retry_after: str) -> float:
-    """Return the seconds to wait: an API server sends a number, a proxy in front of it perhaps a date."""
+    """Return the seconds to wait: API servers send a number, a proxy may send a date."""
     if retry_after.isdecimal():
         return float(retry_after)
     try:
         return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):  # no date, or one without a time zone
+    except (ValueError, TypeError):  # not a date, or one without a time zone
         return 0.0

@@ -1,6 +1,6 @@
 """Credentials from a program that the kubeconfig names (client.authentication.k8s.io, v1 and v1beta1).
 
-The program is run when there are no credentials yet, when they expired, and when the API server refused them.
+The program runs when there are no credentials yet, when they expired, and when the API server rejected them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PluginCredential:
-    """What a plugin printed last, for as long as it is good."""
+    """The credentials that a plugin printed last, until they expire."""
 
     def __init__(
         self,
@@ -66,19 +66,18 @@ class PluginCredential:
         self._runs = 0
         self._running = asyncio.Lock()
         if plugin.api_version not in VERSIONS:
-            raise self._fault(f"apiVersion {plugin.api_version!r} is not supported", f"Use {' or '.join(VERSIONS)}.")
+            raise self._fault(f"has the unsupported apiVersion {plugin.api_version!r}", f"Use {' or '.join(VERSIONS)}.")
         if not plugin.command:
-            raise self._fault("it has no command")
+            raise ConfigError(f"{who}: `exec` has no `command`")
 
     def header(self) -> str | None:
-        """Return the token; None once it has expired."""
         return self._header if self._clock() < self._expires else None
 
     def certificate(self) -> Certificate | None:
         return self._certificate
 
     async def renew(self) -> None:
-        """Run the plugin; callers that ask meanwhile share the answer. Raises ConfigError."""
+        """Run the plugin; concurrent callers share one run. Raises ConfigError."""
         runs = self._runs
         async with self._running:
             if runs == self._runs:
@@ -89,7 +88,7 @@ class PluginCredential:
         plugin = self._plugin
         interactive = plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         if plugin.interactive_mode == "Always" and not interactive:
-            raise self._fault("it has to ask you something, and standard input is no terminal")
+            raise self._fault("needs a terminal for its questions, but standard input is not a terminal")
         info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": self._spec(interactive)}
         environ = {**self._environ, **{variable.name: variable.value for variable in plugin.env}}
         environ["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
@@ -104,20 +103,20 @@ class PluginCredential:
                 start_new_session=not interactive,
             )
         except FileNotFoundError:
-            raise self._fault("it is not installed", plugin.install_hint.strip()) from None
+            raise self._fault("is not installed", plugin.install_hint.strip()) from None
         except OSError as error:
-            raise self._fault(error.strerror or str(error)) from None
+            raise self._fault(f"cannot be started: {error.strerror or error}") from None
         try:
             async with asyncio.timeout(None if interactive else self._patience):
                 output, errors = await process.communicate()
         except TimeoutError:
-            raise self._fault(f"it did not end within {self._patience:.0f} s") from None
+            raise self._fault(f"did not finish within {self._patience:.0f} s") from None
         finally:
             if process.returncode is None:
                 await _end(process, everything=not interactive)
         if process.returncode:
             said = (errors or b"").decode(errors="replace").strip().splitlines()[-1:]
-            raise self._fault(f"exit code {process.returncode}{f': {said[0]}' if said else ''}")
+            raise self._fault(f"failed with exit code {process.returncode}{f': {said[0]}' if said else ''}")
         return output
 
     def _spec(self, interactive: bool) -> dict[str, Any]:
@@ -141,30 +140,30 @@ class PluginCredential:
         try:
             answer = msgspec.json.decode(output, type=_Answer)
         except msgspec.DecodeError as error:
-            raise self._fault(f"it printed no ExecCredential: {error}") from None
+            raise self._fault(f"did not print an ExecCredential: {error}") from None
         if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
             raise self._fault(
-                f"it printed {answer.api_version} {answer.kind}, the kubeconfig says {self._plugin.api_version}"
+                f"printed {answer.api_version} {answer.kind}; the kubeconfig asks for {self._plugin.api_version}"
             )
         status = answer.status or _Status()
         certificate = None
         if status.client_certificate_data and status.client_key_data:
             certificate = Certificate(status.client_certificate_data.encode(), status.client_key_data.encode())
         if not status.token and certificate is None:
-            raise self._fault("it printed neither a token nor a certificate with its key")
+            raise self._fault("printed neither a token nor a certificate with its key")
         self._header = bearer(status.token) if status.token else ""
         self._certificate = certificate
         expires = status.expiration_timestamp
-        # What was just printed is tried in any case: the program's clock may be another than ours.
+        # Use new credentials at least once, even if they look expired: the program's clock may differ from ours.
         soonest = self._clock() + self._margin
         self._expires = max(expires.timestamp() - self._margin, soonest) if expires else float("inf")
 
     def _fault(self, what: str, hint: str = "") -> ConfigError:
-        return ConfigError(f"{self._who}: the credential plugin {self._plugin.command}: {what}", hint)
+        return ConfigError(f"{self._who}: the credential plugin {self._plugin.command} {what}", hint)
 
 
 async def _end(process: asyncio.subprocess.Process, *, everything: bool) -> None:
-    """Kill a program, with `everything` also its children: one of those may keep its output open."""
+    """Kill a program, with `everything` also its children: one of them may keep its output open."""
     if everything:
         os.killpg(process.pid, signal.SIGKILL)
     else:

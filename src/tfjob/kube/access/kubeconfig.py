@@ -1,7 +1,7 @@
-"""kubeconfig files: found, read and merged as kubectl does it.
+"""Find, read and merge kubeconfig files as kubectl does.
 
 The first file that names a cluster, a user, a context or the current context wins. Relative paths start at the folder
-of their file. A file that is not there is skipped.
+of their file. Missing files are skipped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cluster(_Entry, frozen=True):
 
 
 class Variable(_Entry, frozen=True):
-    """One variable of a plugin's environment."""
+    """One environment variable of a plugin."""
 
     name: str
     value: str = ""
@@ -55,7 +55,7 @@ class Plugin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class User(_Entry, frozen=True):
-    """Who we are to an API server."""
+    """Our identity for an API server."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -107,7 +107,7 @@ def read(files: Iterable[Path]) -> Kubeconfig:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror}") from None
+            raise ConfigError(f"cannot read the kubeconfig {path}: {error.strerror}") from None
         merged.files.append(path)
         _merge(merged, _decoded(path, text), path.parent.absolute())
     return merged
@@ -130,14 +130,14 @@ class _File(msgspec.Struct, frozen=True):
 def _decoded(path: Path, text: bytes) -> _File:
     if not text.strip():
         return _File()
-    parsed = parse(text, as_text=True)  # a context may be called 2024 or yes
+    parsed = parse(text, as_text=True)  # a context may be named 2024 or yes
     if not parsed.documents:
         problem = parsed.problems[0]
         raise ConfigError(f"{path}: line {problem.line}: {problem.message}", problem.hint)
     try:
         return msgspec.convert(_without_nulls(parsed.documents[0].value), _File, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+        raise ConfigError(f"{path} is not a valid kubeconfig: {error}") from None
 
 
 def _without_nulls(value: Any) -> Any:

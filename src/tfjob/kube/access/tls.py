@@ -1,4 +1,4 @@
-"""TLS to an API server: whom we trust, and the certificate that we show."""
+"""TLS to an API server: the trusted CA and the client certificate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Trust:
-    """How an API server proves who it is: by a CA (PEM or file, else the machine's), for a name (else the URL's)."""
+    """How to verify an API server: with a CA (PEM or file, else the machine's) and a name (else the URL's)."""
 
     authority: bytes = b""
     authority_file: str = ""
@@ -32,7 +32,7 @@ class Trust:
 
 
 def context(trust: Trust, certificate: Certificate | None = None) -> ssl.SSLContext:
-    """Return the context for connections. Raises ConfigError for an unusable CA or certificate."""
+    """Return the TLS context for connections. Raises ConfigError for an unusable CA or certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     if trust.insecure:
@@ -52,14 +52,14 @@ def _trust(made: ssl.SSLContext, trust: Trust) -> None:
         try:
             authority = Path(source).read_bytes()
         except OSError as error:
-            raise ConfigError(f"the cluster's CA {source}: {error.strerror}") from None
+            raise ConfigError(f"cannot read the cluster's CA {source}: {error.strerror}") from None
     if not authority:
         made.load_default_certs()
         return
     try:
         made.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
-        raise ConfigError(f"the cluster's CA is no certificate in PEM: {source}") from None
+        raise ConfigError(f"the cluster's CA is not a PEM certificate: {source}") from None
 
 
 def _show(made: ssl.SSLContext, certificate: Certificate) -> None:
@@ -67,16 +67,18 @@ def _show(made: ssl.SSLContext, certificate: Certificate) -> None:
         try:
             made.load_cert_chain(path, password=_no_passphrase)
         except (ssl.SSLError, ValueError):
-            raise ConfigError("the client certificate and its key do not belong together, or are no PEM") from None
+            raise ConfigError("the client certificate and its key do not match, or are not in PEM format") from None
 
 
 def _no_passphrase() -> str:
-    raise ConfigError("the client key needs a passphrase", "Use a key without one, or an exec plugin.")
+    raise ConfigError(
+        "the client key is protected by a passphrase", "Use a key without a passphrase, or an exec plugin."
+    )
 
 
 @contextmanager
 def as_file(content: bytes) -> Iterator[str]:
-    """Yield a path to the key, which `ssl` requires: in memory where the system can, so that it is never on a disk."""
+    """Yield a path to the content, because `ssl` reads only files; in memory if possible, so that no key is on disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tfjob")
         try:

@@ -1,4 +1,4 @@
-"""Objects as the caches keep them: only what a decision reads, so that thousands of them fit in little memory."""
+"""Objects as the caches keep them: only the fields that a decision reads, so that thousands fit in little memory."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tfjob.api.text.shallow import decoded
 from tfjob.controller.kind import Stored
 
 UNREAD_ANNOTATIONS = (LAST_APPLIED,)
-"""As long as the object itself, and never read here."""
+"""As long as the object itself, and never read by a decision."""
 
 
 class Node(Model, frozen=True):
-    """A machine of the cluster, and whether it answers."""
+    """A machine of the cluster, and whether it is ready."""
 
     metadata: ObjectMeta
     ready: bool = True
@@ -56,7 +56,7 @@ class _WirePod(Model, frozen=True):
 
 class _WireNode(Model, frozen=True):
     metadata: ObjectMeta
-    status: JobStatus = JobStatus()  # like that of a Job, the status of a node has conditions
+    status: JobStatus = JobStatus()  # like the status of a Job, it has conditions
 
 
 _owners = msgspec.json.Decoder(_WireOwner)
@@ -70,7 +70,7 @@ def decode_owner(kind: str, encoded: bytes | msgspec.Raw) -> Stored:
 
 
 def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
-    """Read a pod for the cache: of its spec only the node and the restart policy."""
+    """Decode a pod for the cache; of its spec, keep only the node and the restart policy."""
     wire = _pods.decode(encoded)
     spec: dict[str, Any] = {"restartPolicy": wire.spec.restart_policy}
     if wire.spec.node_name:
@@ -79,7 +79,7 @@ def decode_pod(encoded: bytes | msgspec.Raw) -> Pod:
 
 
 def _decode(kind: type[Any], *kept: str) -> Callable[[bytes | msgspec.Raw], Any]:
-    """Return what reads objects of a kind for the cache: their metadata, and of the other fields those `kept`."""
+    """Return a decoder of a kind for the cache; it keeps the metadata and the fields in `kept`."""
     hints, usual = get_type_hints(kind), kind()
     fields = [(name, hints[name], getattr(usual, name)) for name in ("metadata", *kept)]
     decoder = msgspec.json.Decoder(msgspec.defstruct(f"_Wire{kind.__name__}", fields, bases=(Model,), frozen=True))
@@ -93,7 +93,7 @@ def _decode(kind: type[Any], *kept: str) -> Callable[[bytes | msgspec.Raw], Any]
 
 @dataclass(frozen=True)
 class ChildType:
-    """Where an API server keeps children of a type, and how they are read for the cache."""
+    """The resource of a type of children, and its decoder for the cache."""
 
     resource: Resource
     decode: Callable[[bytes | msgspec.Raw], Any]
@@ -110,7 +110,6 @@ CHILD_TYPES: dict[type[Any], ChildType] = {
 
 
 def decode_node(encoded: bytes | msgspec.Raw) -> Node:
-    """Read a node for the cache: whether it answers."""
     wire = _nodes.decode(encoded)
     ready = all(condition.status == "True" for condition in wire.status.conditions if condition.type == "Ready")
     return Node(

@@ -1,7 +1,7 @@
-"""What this process wrote and its caches do not show yet, so that no decision is made on a stale view.
+"""What this process wrote and its caches do not show yet, so that no decision uses a stale view.
 
 A cache lags behind the API server by a few milliseconds. Between a write and its echo, the next pass would create the
-same child again (rejected because the name is taken, but at the price of a request) or overwrite its own status.
+same child again (rejected because the name is taken, but at the cost of a request) or overwrite its own status.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REMEMBERED_ENDS = 10_000
 
 
 class OwnWrites:
-    """Writes whose echo is still to come: children by the uid of their owner, owners by their key."""
+    """Writes without an echo so far: children by their owner's uid, owners by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, patience: timedelta = USUAL.own_write) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class OwnWrites:
     # --- called by the writer -----------------------------------------------------------------------------------
 
     def created(self, owner: str, child: Object) -> None:
-        """Note a created child; it may have been seen, and even have ended, before the answer came."""
+        """Note a created child, unless a cache has already shown its end."""
         if child.metadata.uid not in self._ended:
             self._created.setdefault(owner, {})[child.metadata.uid] = (self._clock(), child)
 
@@ -44,11 +44,11 @@ class OwnWrites:
             self._deleting[uid] = (self._clock(), datetime.now(UTC).replace(microsecond=0))
 
     def written(self, owner: Stored, shown: Stored | None) -> None:
-        """Note the answer to a written status; `shown` is what the cache has, which may be newer."""
+        """Note the answer to a written status; `shown` is the cached object, which may be newer."""
         if shown is not None and _is_older(shown, owner):
             self._owners[owner.key] = owner
 
-    # --- told by the caches -------------------------------------------------------------------------------------
+    # --- called by the caches -----------------------------------------------------------------------------------
 
     def seen(self, owner: str, before: Object | Stored | None, after: Object | Stored | None) -> None:
         known = after or before
@@ -63,7 +63,7 @@ class OwnWrites:
             self._deleting.pop(uid, None)
 
     def seen_owner(self, key: Key, after: Stored | None) -> bool:
-        """Note that a cache shows an owner, or that it is gone; return whether that only echoes our own write."""
+        """Note that a cache shows an owner, or its end; return whether that only echoes our own write."""
         own = self._owners.get(key)
         if own is None:
             return False
@@ -72,14 +72,14 @@ class OwnWrites:
         del self._owners[key]
         return after is not None and after.metadata.resource_version == own.metadata.resource_version
 
-    # --- asked by the one who decides ---------------------------------------------------------------------------
+    # --- called before a decision -------------------------------------------------------------------------------
 
     def owner(self, cached: Stored) -> Stored:
         own = self._owners.get(cached.key)
         return own if own is not None and own.metadata.uid == cached.metadata.uid else cached
 
     def children(self, kind: type[Child], owner: str, cached: Sequence[Child]) -> list[Child]:
-        """Return the children of an owner: those the cache shows and those it will show."""
+        """Return the children of an owner: those that the cache shows or will show."""
         shown = [self._marked(child) for child in cached] if self._deleting else list(cached)
         made = self._created.get(owner)
         if made:
@@ -92,7 +92,7 @@ class OwnWrites:
     def missed(self, kind: str, version: str) -> Iterator[str]:
         """Yield the owners to reconcile again after a list of a kind, all of which was `seen`.
 
-        What was created before the list and is not in it was deleted while no watch ran.
+        A child that was created before the list and is not in it was deleted while no watch ran.
         """
         for owner in list(self._created):
             made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
@@ -103,7 +103,7 @@ class OwnWrites:
                 yield owner
 
     def expired(self) -> Iterator[str]:
-        """Give up on echoes that never came; yield the owners that must be reconciled again."""
+        """Give up on echoes that never came; yield the owners to reconcile again."""
         limit = self._clock() - self._patience
         for owner in list(self._created):
             late = [uid for uid, (since, _) in self._created[owner].items() if since < limit]
@@ -134,5 +134,5 @@ def _is_older(one: Stored, other: Stored) -> bool:
 
 
 def _precedes(one: str, other: str) -> bool:
-    """Return whether a version is known to come before another; they grow with every write of a kind."""
+    """Return whether a version certainly precedes another; versions grow with every write of a kind."""
     return one.isdigit() and other.isdigit() and int(one) < int(other)

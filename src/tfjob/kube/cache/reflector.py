@@ -1,8 +1,8 @@
-"""Follow all objects of one kind: list them, then watch forever, whatever the API server and the network do.
+"""Follow all objects of one kind: list them, then watch forever, through all faults of the API server and the network.
 
-A watch that ends is resumed where it was. If its place in the history is lost, everything is listed again and compared,
-so that deletions are noticed too. A silent connection counts as dead, because bookmarks arrive every minute. Watches
-that end early or fail are retried with increasing delays.
+A watch that ends is resumed at its last version. If the server no longer knows that version, everything is listed again
+and compared, so that deletions are noticed too. A silent connection counts as dead, because bookmarks arrive every
+minute. Watches that end early or fail are retried with increasing delays.
 """
 
 from __future__ import annotations
@@ -46,13 +46,11 @@ _statuses = msgspec.json.Decoder(Status)
 
 
 class Reflector(Generic[T]):
-    """A store that is kept up to date; `synced` is set when it holds the first list.
+    """Keeps a store up to date; `synced` is set when the store holds the first list.
 
-    `decode` may keep no `msgspec.Raw` of what it is given: that would hold the whole answer in memory. An object that
-    it cannot decode is logged, and the store keeps what it knew of it.
-    `on_listed` is called with the version of each list when the store holds it.
-    `restarts` counts the ends of watches by reason, `last_event_age` is the time since anything was heard, `idle` the
-    time since anything was tried or heard.
+    `decode` must not keep a `msgspec.Raw` of its input: that would hold the whole response in memory. If it fails, the
+    reflector logs the object and the store keeps the previous state of it. `on_listed` is called with the version of
+    each list once the store holds it. `restarts` counts the ends of watches by reason.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class Reflector(Generic[T]):
 
     @property
     def idle(self) -> float:
-        """Seconds since this reflector last received or tried anything: a sign of its own life, not of the server's."""
+        """Seconds since this reflector last received or tried anything: it shows whether the reflector is alive."""
         return time.monotonic() - max(self._heard, self._tried)
 
     async def run(self) -> NoReturn:
@@ -98,7 +96,7 @@ class Reflector(Generic[T]):
             self._events = 0
             reason, trouble = await self._round()
             self.restarts[reason] = self.restarts.get(reason, 0) + 1
-            # One that ends early but had events is sound: an API server under load closes watches that are too slow.
+            # A watch that ends early after events is healthy: a busy API server closes watches that are too slow.
             went_on = bool(self._version and self._events)
             if trouble is None and (went_on or time.monotonic() - began >= short):
                 await asyncio.sleep(began + pace - time.monotonic())
@@ -106,7 +104,7 @@ class Reflector(Generic[T]):
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
                 logging.WARNING if trouble else logging.INFO,
-                "watch of %s: %s%s; again in %.1f s",
+                "the watch of %s ended: %s%s; retrying in %.1f s",
                 self.resource.plural,
                 reason,
                 f" ({trouble})" if trouble else "",
@@ -115,7 +113,7 @@ class Reflector(Generic[T]):
             await asyncio.sleep(wait)
 
     async def _round(self) -> tuple[str, Exception | None]:
-        """List everything if necessary and watch until that ends; return why it ended, and the error to wait for."""
+        """List everything if necessary and watch; return why the watch ended, and the error to wait for."""
         try:
             if not self._version:
                 await self._list()
@@ -132,7 +130,7 @@ class Reflector(Generic[T]):
                 self._version = ""
             return "refused", error
         except KubeError as error:
-            return "unauthorized", error  # what fetches the credentials failed; it may not the next time
+            return "unauthorized", error  # fetching the credentials failed; the next attempt may succeed
         except msgspec.DecodeError as error:
             return "garbled", error
         except TimeoutError:
@@ -153,7 +151,7 @@ class Reflector(Generic[T]):
             except Gone:
                 if not continue_:
                     raise
-                # History moved on between two pages: once more, all at once.
+                # The token expired between two pages: read the whole list at once.
                 items, undecodable, continue_, size = [], [], "", 0
                 continue
             for raw in page.items:
@@ -218,7 +216,7 @@ class Reflector(Generic[T]):
         self._version = item.metadata.resource_version
 
     def _refused(self, status: msgspec.Raw) -> ApiError:
-        """Return the error that ends a watch; after any but `later`, our place in the history is unknown."""
+        """Return the error that ends a watch; after any but TooManyRequests, our version is unknown."""
         error = api_error(_statuses.decode(status).code or 500, status)
         if not isinstance(error, TooManyRequests):
             self._version = ""
@@ -226,16 +224,16 @@ class Reflector(Generic[T]):
 
     def _report(self, raw: msgspec.Raw, error: Exception) -> Name:
         metadata = _identities.decode(raw).metadata
-        logger.warning("%s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+        logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
         return metadata.namespace, metadata.name
 
 
 QUIET_SECONDS = 120.0
-"""After so long without a failure the delays begin again; the number is client-go's."""
+"""After this time without a failure the delays start over; client-go uses the same."""
 
 
 class Backoff:
-    """Delays in seconds that double from `first` to `last`, each with some chance in it, so that clients spread out."""
+    """Delays in seconds that double from `first` to `last`, with jitter, so that clients spread out."""
 
     def __init__(self, first: float, last: float) -> None:
         self._first = self._next = first

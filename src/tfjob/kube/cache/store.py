@@ -1,4 +1,4 @@
-"""The objects of one kind as they were last seen, found by name and by one index."""
+"""The last seen objects of one kind, by name and by one index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Name = tuple[str, str]
 
 
 class Identified(Protocol):
-    """An object that says which one it is, and of which version."""
+    """An object with metadata."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -22,10 +22,10 @@ T = TypeVar("T", bound=Identified)
 
 
 class ObjectStore(Generic[T]):
-    """Objects by name; `index` says under which key each is found besides, None for under none.
+    """Objects by name; `index` returns an additional key for each object, or None.
 
-    `on_change(old, new)` is called after each change: old is None for an object that is new, new is None for one that
-    is gone. An object that was replaced by another of its name goes first and comes then.
+    `on_change(old, new)` is called after each change: old is None for a new object, new is None for one that is gone.
+    For an object that replaces another with the same name, it is called once for the removal and once for the addition.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ObjectStore(Generic[T]):
             self.on_change(old, item)
 
     def remove(self, namespace: str, name: str, last: T | None = None) -> None:
-        """Remove an object; `last` is its final state, which may be newer than what was stored."""
+        """Remove an object; `last` is its final state, which may be newer than the stored one."""
         item = self._items.pop((namespace, name), None)
         if item is None:
             return
@@ -82,7 +82,7 @@ class ObjectStore(Generic[T]):
             self.on_change(last or item, None)
 
     def replace(self, items: Iterable[T], kept: Collection[Name] = ()) -> None:
-        """Replace all objects; those of `kept` exist too, but nothing newer is known of them."""
+        """Replace all objects; those in `kept` exist too, but their new state is unknown."""
         there = set(kept)
         for item in items:
             there.add((item.metadata.namespace, item.metadata.name))

@@ -1,12 +1,12 @@
 """Requests to a Kubernetes API server: one session, typed answers, and retries where they are safe.
 
     async with Client(config.load()) as client:
-        pod = await client.get(PODS, "default", "mnist-chief-0", type=Pod)
+        pod = await client.get(PODS, "default", "mnist-chief-0")
         jobs = await client.list(TFJOBS, type=TFJob)
         await client.create(PODS, "default", pod)
 
-429 and 5xx with Retry-After are waited out; reads are retried if there is no answer; 401 fetches the credentials again.
-Anything else is raised as an error of `tfjob.kube.access.errors`; the caller knows what is safe to repeat.
+The client waits out 429 and 5xx with Retry-After, retries reads without an answer, and fetches credentials again after
+401. Other errors are raised as `tfjob.kube.access.errors`; the caller knows what is safe to repeat.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 READ_TRIES, FIRST_DELAY = 4, 0.1
 WAIT_TRIES = 10
-"""How often we wait as the API server asks; beyond that the caller gets the error."""
+"""How often a request waits as the API server asks before it fails."""
 
 _PATCHES = {
     "merge": "application/merge-patch+json",
@@ -59,24 +59,24 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The version at which a list was taken, and the token of its next page."""
+    """The version of a list, and the token of its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A part of a list, or all of it."""
+    """A list, or a part of it."""
 
     metadata: ListMeta = ListMeta()
     items: list[T] = []
 
 
 class Client:
-    """An API server as one identity; `before_write` may raise to stop a write, `observe` sees each answer.
+    """An API server as one identity.
 
-    `before_write()` is called before each attempt of a write; `observe(method, code, seconds)` after each attempt of
-    anything, with code 0 when there was no answer.
+    `before_write()` is called before each attempt of a write and may raise to prevent it. `observe(method, code,
+    seconds)` is called after each attempt, with code 0 if there was no answer.
     """
 
     def __init__(self, access: Access, connections: int = CONNECTIONS, durations: Durations = USUAL) -> None:
@@ -93,12 +93,10 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    @overload
-    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]: ...
-    @overload
-    async def get(self, resource: Resource, namespace: str, name: str, *, type: type[T]) -> T: ...
-    async def get(self, resource: Resource, namespace: str, name: str, *, type: Any = dict) -> Any:  # noqa: A002
-        return decoded(_decoder(type), await self.request("GET", resource.object_path(namespace, name)))
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        answer = await self.request("GET", resource.object_path(namespace, name))
+        found: dict[str, Any] = decoded(_decoder(dict), answer)
+        return found
 
     @overload
     async def list(
@@ -131,7 +129,7 @@ class Client:
             try:
                 page = await self.page(resource, namespace, params, page.metadata.continue_, type=type)
             except Gone:
-                # History moved on between two pages: what was read is of no point in it.
+                # The token expired between two pages: read the whole list at once.
                 page = await self.page(resource, namespace, params, size=0, type=type)
                 items = []
             items += page.items
@@ -147,7 +145,7 @@ class Client:
         size: int = PAGE_SIZE,
         type: type[T],  # noqa: A002
     ) -> Page[T]:
-        """Return a page of a list, the one after `continue_`. Raises Gone if that is too old."""
+        """Return the page of a list after `continue_`. Raises Gone if that token is too old."""
         query = dict(params or {})
         if size:
             query["limit"] = str(size)
@@ -213,7 +211,7 @@ class Client:
         *,
         fenced: bool = True,
     ) -> bytes:
-        """Return the answer; `body` is bytes or what msgspec encodes. `fenced=False` skips `before_write`."""
+        """Return the answer; `body` is bytes or anything msgspec encodes. `fenced=False` skips `before_write`."""
         target = self._session.target(path, params)
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
         if data:
@@ -233,7 +231,7 @@ class Client:
             await self._wait_or_raise(answer, method, tries, shown)
 
     async def stream(self, path: str, params: Params = ()) -> AsyncGenerator[bytes, None]:
-        """Yield what a path sends for as long as it sends: the log of a pod. Close it to stop."""
+        """Yield the data of a path as it arrives, such as the log of a pod. Close the generator to stop."""
         tries = 0
         while True:
             shown = self._session.shown
@@ -252,7 +250,7 @@ class Client:
     async def opened(
         self, path: str, params: Params = (), idle: float | None = None
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
-        """Try once to open an answer that is read as it arrives, in chunks.
+        """Open a streaming answer, in one attempt; yield its chunks.
 
         Raises ApiError or Unreachable on entry. Reading raises ConnectionError if the answer breaks off, and
         TimeoutError if nothing arrives for `idle` seconds.
@@ -275,12 +273,12 @@ class Client:
         self, path: str, params: Params = (), protocols: Sequence[str] = CHANNELS
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Open a connection in both directions, for exec and port-forward."""
-        import aiohttp  # only exec needs it, and it costs a quarter of a second
+        import aiohttp  # its import takes a quarter of a second
         from yarl import URL
 
         await self._session.authorize()
         lines = (line.partition(": ") for line in self._session.head.splitlines())
-        # A kubelet refuses to forward a port for a client that accepts only JSON.
+        # A kubelet does not forward a port for a client that accepts only JSON.
         headers = [(name, value) for name, _, value in lines if name != "Accept"]
         connector = aiohttp.TCPConnector(ssl=self._session.context or False)
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -295,7 +293,7 @@ class Client:
                     server_hostname=self.access.trust.server_name or None,
                 )
             except aiohttp.WSServerHandshakeError as error:
-                # The handshake keeps no body; the plain request is refused for the same reason, and says it.
+                # The handshake error has no body; a plain request fails for the same reason, with a message.
                 await self.request("GET", path, params)
                 raise api_error(error.status, error.message.encode()) from None
             except (aiohttp.ClientError, OSError) as error:
@@ -334,7 +332,7 @@ class Client:
         return answer, connection
 
     async def _wait_or_raise(self, error: KubeError, method: str, tries: int, shown: Shown) -> None:
-        """Wait until the same request makes sense again; raise the error if it never does."""
+        """Wait until the request can be repeated; raise the error if it cannot."""
         if isinstance(error, Unauthorized) and tries == 1 and await self._session.renewed(shown):
             return
         code = error.code if isinstance(error, ApiError) else 0

@@ -1,4 +1,4 @@
-"""Merge patches, as an API server takes them: what differs between two objects, where null removes."""
+"""Merge patches: the differences between two objects, in which null removes a field."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 def difference(old: Mapping[str, Any], new: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
     """Return the patch that turns `old` into `new`.
 
-    Of an object that is missing in `new` only the fields in `old` are removed, because it may hold fields that we do
-    not know; with `whole` all of it is removed.
+    If `new` lacks an object, the patch removes only the fields that `old` shows, because the object may hold fields
+    that we do not know; with `whole` the patch removes the object.
     """
     patch: dict[str, Any] = {}
     for key in {**old, **new}:

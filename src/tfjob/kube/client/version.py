@@ -1,4 +1,4 @@
-"""Which Kubernetes an API server is of, and whether it is one that we support."""
+"""The Kubernetes version of an API server, and whether we support it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import msgspec
 from tfjob.kube.client.client import Client
 
 OLDEST = (1, 27)
-"""What we rely on came last with it: unknown fields refused by the server (1.27), validation rules in a CRD (1.25),
-the DisruptionTarget condition of pods (1.26). `podReplacementPolicy` of a TfJob's Jobs came with 1.29 and is dropped by
-older servers; nothing relies on it (docs/decisions/0016). Tests run on the version that `devcluster` pins."""
+"""The newest feature that we rely on: the server rejects unknown fields (1.27). Older ones are validation rules in a
+CRD (1.25) and the DisruptionTarget condition of pods (1.26). Servers before 1.29 drop `podReplacementPolicy` of a
+TfJob's Jobs; nothing relies on it (docs/decisions/0016). Tests run on the version that `devcluster` pins.
+"""
 
 
 class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of `/version`; providers add to it: `minor` may be `29+`."""
+    """The answer of `/version`; providers extend it: `minor` may be `29+`."""
 
     major: str = ""
     minor: str = ""
@@ -23,7 +24,7 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Major and minor; zeros if they cannot be read."""
+        """Major and minor version; zeros if unreadable."""
         return _number(self.major), _number(self.minor)
 
     def __str__(self) -> str:
@@ -35,11 +36,11 @@ async def server_version(client: Client) -> ServerVersion:
 
 
 def version_problem(version: ServerVersion) -> str | None:
-    """Return why this Kubernetes is too old, in one sentence; None if it is not."""
+    """Return why this Kubernetes is too old; None if it is not."""
     if version.numbers >= OLDEST or version.numbers == (0, 0):
         return None
     oldest = ".".join(map(str, OLDEST))
-    return f"the cluster runs Kubernetes {version}, and tfjob needs {oldest} or later"
+    return f"the cluster runs Kubernetes {version}, but tfjob needs {oldest} or later"
 
 
 def _number(text: str) -> int:

@@ -1,10 +1,10 @@
 """A Kubernetes API server as the loop's cluster: read from caches, written with fences.
 
 A status write is fenced by the version that was read, a deletion by the uid that was seen, a creation by its name.
-`OwnWrites` covers the time until the caches show what was written. There is one cache per kind of owner and one per
-type of child; an owner that is the child of another owner has one cache for both.
+`OwnWrites` covers the time until the caches show a write. There is one cache per kind of owner and one per type of
+child; an owner that is the child of another owner has one cache for both.
 
-The functions below the class say which changes of a child matter, and why the API server rejected an object.
+The functions below the class decide which changes of a child matter, and why the API server rejected an object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tfjob.kube.cluster.event_log import EventLog
 
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 START_SECONDS = 0.2
-"""How long the start of a pod waits for those of its peers, so that a job becomes Running with one status write."""
+"""How long the start of a pod waits for its peers, so that a job becomes Running with one status write."""
 INVALID, DENIED = "Invalid", "Denied"
 QUOTA, TERMINATING, NOT_ALLOWED, NO_NAMESPACE = (
     "QuotaExceeded",
@@ -49,27 +49,27 @@ Propagation = Literal["Background", "Foreground"]
 
 
 class CustomStorage(Protocol):
-    """How one kind keeps its objects differently from the others; only the 2017 TfJob needs it."""
+    """How one kind stores its objects differently; only the 2017 TfJob needs it."""
 
     wrapper: type[Any]
-    """The type of object that each pod is kept in."""
+    """The type of object that wraps each pod."""
 
     async def complete(self, owner: Any, stored: Stored, others: Iterable[Stored]) -> bool:
-        """Write defaults into the stored spec; return whether any were missing. `others` are of the same namespace."""
+        """Write defaults into the stored spec; return whether any were missing. `others` are in the same namespace."""
 
     def wrap(self, pod: Pod) -> Any:
-        """Return the object that keeps a pod."""
+        """Return the object that wraps a pod."""
 
     def unwrap(self, wrapper: Any, pods: Sequence[Pod]) -> Pod:
-        """Return the pod that a wrapper keeps; `pods` are those that exist in it."""
+        """Return the pod in a wrapper; `pods` are those that exist for it."""
 
     def missing_selector(self, wrapper: Any) -> str:
-        """Return the selector of a wrapper's pods if it should have some that no cache shows; else empty."""
+        """Return the selector of a wrapper's pods if some should exist that no cache shows; else empty."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The owner that an event is about, under the names of its stored kind."""
+    """The owner that an event is about, with its stored kind."""
 
     api_version: str
     kind: str
@@ -80,7 +80,8 @@ class KubeCluster:
     """The owners of all namespaces, or of one, and their children.
 
     `resources` are those of child types that depend on the installation, such as a gang scheduler's pod groups.
-    `watch_nodes` needs a right that no Role can give; without it a lost node is noticed when its pods are evicted.
+    `watch_nodes` needs a permission that no Role can grant; without it, a lost node is noticed when its pods are
+    evicted.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class KubeCluster:
         self.kinds = {kind.resource.kind: kind for kind in kinds}
         self._storages = storages or {}
         self._writes = OwnWrites(patience=client.durations.own_write)
-        self._changed: dict[Key, None] = {}  # in order, each once: a standby gathers them for weeks
+        self._changed: dict[Key, None] = {}  # ordered and unique: a standby collects them for weeks
         self._soon: dict[Key, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._lost_nodes: frozenset[str] = frozenset()
@@ -132,7 +133,7 @@ class KubeCluster:
         return list(dict.fromkeys((*owned, *wrappers)))
 
     def _following(self, child: type[Any], resource: Resource, namespace: str) -> Reflector[Any]:
-        # Pod groups carry the labels of their scheduler's own documents, not ours.
+        # Pod groups have the labels that their scheduler documents, not ours.
         selector = "" if child is PodGroup else OURS
         listed = partial(self._listed, child.__name__)
         decode, store = CHILD_TYPES[child].decode, self._stores[child]
@@ -145,14 +146,13 @@ class KubeCluster:
             tasks.create_task(self._sweep())
 
     async def synced(self) -> None:
-        """Wait until every cache holds what the API server had when it was first asked."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
     # --- what the loop calls ------------------------------------------------------------------------------------
 
     async def changes(self) -> AsyncIterator[Key]:
-        """Yield the keys of owners that changed, or whose children did; the queue behind it merges repeated ones."""
+        """Yield the keys of owners that changed, or whose children did; the caller's queue merges repeated keys."""
         while True:
             while self._changed:
                 key = next(iter(self._changed))
@@ -177,7 +177,7 @@ class KubeCluster:
             return await storage.complete(owner, stored, others)
 
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
-        """Return the children of this very owner, by uid: an owner of the same name before it had others."""
+        """Return the children of this owner by uid: an earlier owner with the same name had others."""
         if (kind := self._by_type.get(child)) is not None:
             stored = self.owners[kind.resource.kind].by_index(owner.metadata.uid)
             shown = [_decoded(kind, self._writes.owner(one)) for one in stored]
@@ -193,7 +193,7 @@ class KubeCluster:
         try:
             with _fenced(creating=True):
                 if isinstance(child, Pod) and (storage := self._storage_of(child)) is not None:
-                    # What rejects the pod would reject it to the Job controller, which reports it only in its events.
+                    # Find out now whether the pod is rejected: the Job controller would report that only in events.
                     await self.client.create(self._resources["Pod"], namespace, child, {"dryRun": "All"})
                     made = storage.wrap(child)
                 answer = await self.client.create(self._resources[made.kind], namespace, made)
@@ -212,12 +212,12 @@ class KubeCluster:
 
     async def delete(self, key: Key, uid: str) -> None:
         """Delete an object if it is still the one that was seen."""
-        # The garbage collector removes what belongs to an owner; a child has nothing below it.
+        # The garbage collector removes an owner's children; a child has none.
         propagation: Propagation = "Background"
         if key.kind == "Pod" and (wrapper := self._wrapper_of(key, uid)) is not None:
-            # Its name must stay taken for as long as its pod runs: two runs of one replica never overlap.
+            # The name must stay taken while the pod runs: two runs of one replica never overlap.
             key, propagation = Key(key.namespace, key.name, wrapper.__name__), "Foreground"
-            # The garbage collector leaves alone a pod that is being deleted, even if that deletion was cut short.
+            # The garbage collector ignores a terminating pod, even if its deletion was interrupted.
             for pod in self.pods.by_index(uid):
                 if pod.metadata.deletion_timestamp is not None:
                     await self._delete(Key(pod.metadata.namespace, pod.metadata.name, "Pod"), pod.metadata.uid)
@@ -225,7 +225,7 @@ class KubeCluster:
             self._writes.deleted(uid)
 
     async def _delete(self, key: Key, uid: str, propagation: Propagation = "Background") -> bool:
-        """Delete an object; return False if it is gone, or another object has its name by now."""
+        """Delete an object; return False if it is gone, or another object now has its name."""
         resource = self._resources[key.kind]
         try:
             await self.client.delete(resource, key.namespace, key.name, uid=uid, propagation=propagation)
@@ -265,7 +265,7 @@ class KubeCluster:
         return self._lost_nodes
 
     def kept_as(self, child: str, key: Key) -> str:
-        """Return the wrapper's kind for pods of a kind that keeps them in one."""
+        """Return the wrapper's kind for pods of a kind that wraps them."""
         storage = self._storages.get(key.kind)
         return storage.wrapper.__name__ if child == "Pod" and storage is not None else child
 
@@ -283,7 +283,7 @@ class KubeCluster:
         return shown
 
     async def _pods_in(self, storage: CustomStorage, wrapper: Object) -> list[Pod]:
-        """Return the pods of a wrapper; a watch may be behind, so the server is asked if pods should exist."""
+        """Return the pods of a wrapper; ask the server if pods should exist, because a watch may lag."""
         shown = self.pods.by_index(wrapper.metadata.uid)
         selector = "" if shown else storage.missing_selector(wrapper)
         if not selector:
@@ -294,7 +294,7 @@ class KubeCluster:
         return [self._decode(Pod, one) for one in listing.items]
 
     async def _ask_for(self, child: type[Child], missing: Set[str], key: Key, uid: str) -> list[Child]:
-        """Ask the server for children that the status remembers and no cache shows: a watch may be dead unnoticed."""
+        """Ask the server for children that the status names and no cache shows: a watch may be dead unnoticed."""
         selector = f"{OURS},{self.kinds[key.kind].name_label}={key.name}"
         resource = self._resources[child.__name__]
         listing = await self.client.list(resource, key.namespace, label_selector=selector, type=msgspec.Raw)
@@ -322,7 +322,7 @@ class KubeCluster:
         known = after or before
         assert known is not None
         self._writes.seen(owner_uid(known) or "", before, after)
-        # By name and not by uid: the end of an earlier owner's child is what the next of that name waits for.
+        # Find the owner by name, not uid: an owner waits for the end of the children of its predecessor.
         key = self.owner_key(known)
         if key is None or (before is not None and after is not None and not differ(before, after)):
             return
@@ -354,7 +354,7 @@ class KubeCluster:
             self._soon[key] = asyncio.get_running_loop().call_later(START_SECONDS, self._touch, key)
 
     def _listed(self, kind: str, version: str) -> None:
-        """Reconcile owners whose children went while no watch ran."""
+        """Reconcile owners whose children were deleted while no watch ran."""
         self._touch_owners(set(self._writes.missed(kind, version)))
 
     async def _sweep(self) -> None:
@@ -371,7 +371,7 @@ class KubeCluster:
                         self._touch(owner.key)
 
     def owner_key(self, child: Object | Stored) -> Key | None:
-        """Return the owner of a child, or of the pod in a child, by its labels, else by its owner reference."""
+        """Return the owner of a child, or of the pod in it, by its labels, else by its owner reference."""
         namespace, labels = child.metadata.namespace, child.metadata.labels
         for name, kind in self.kinds.items():
             if kind.name_label and (owner_name := labels.get(kind.name_label)):
@@ -382,12 +382,12 @@ class KubeCluster:
     # --- by type ------------------------------------------------------------------------------------------------
 
     async def _is_ours(self, child: Object) -> bool:
-        """Return whether the object that has the name belongs to the same owner; asked of the server, not a cache."""
+        """Ask the server whether the object with this name belongs to the same owner."""
         path = self._resources[child.kind].object_path(child.metadata.namespace, child.metadata.name)
         try:
             answer = await self.client.request("GET", path)
         except errors.NotFound:
-            return True  # gone again: the next pass creates it
+            return True  # it is gone again; the next pass creates the child
         found = self._decode(type(child), answer)
         ours = owner_uid(found) == owner_uid(child)
         if ours:
@@ -416,7 +416,6 @@ class KubeCluster:
         return next((found for one in child.metadata.owner_references if (found := self._storages.get(one.kind))), None)
 
     def _wrapper_of(self, key: Key, uid: str) -> type[Any] | None:
-        """Return the type of the wrapper that keeps the pod of that name, if one does."""
         for storage in self._storages.values():
             store = self._stores.get(storage.wrapper)
             found = store.get(key.namespace, key.name) if store is not None else None
@@ -430,7 +429,7 @@ def owner_uid(child: Object | Stored) -> str | None:
 
 
 def _decoded(kind: Kind[Any], stored: Stored) -> Any:
-    """Return an owner that another one owns; of one that is not valid, what can be read."""
+    """Return an owner that another one owns; if it is not valid, its readable part."""
     try:
         return kind.decode(stored)
     except Invalid as error:
@@ -438,7 +437,7 @@ def _decoded(kind: Kind[Any], stored: Stored) -> Any:
 
 
 def _labeled(child: Any) -> Any:
-    """Return a child with the label by which its cache finds it."""
+    """Return a child with the label that its cache selects."""
     metadata = child.metadata
     if isinstance(child, PodGroup) or OPERATOR_NAME_LABEL in metadata.labels:
         return child
@@ -446,7 +445,6 @@ def _labeled(child: Any) -> Any:
 
 
 def has_just_started(before: Object | None, after: Object | None) -> bool:
-    """Return whether the only change of a pod is that it runs now."""
     return (
         isinstance(before, Pod)
         and isinstance(after, Pod)
@@ -456,7 +454,7 @@ def has_just_started(before: Object | None, after: Object | None) -> bool:
 
 
 def differ(before: Object, after: Object) -> bool:
-    """Return whether a change can matter; a pod's labels and versions change without its state."""
+    """Return whether a change matters: a pod's labels and versions change without its state."""
     return _what_matters(before) != _what_matters(after)
 
 
@@ -467,14 +465,14 @@ def _what_matters(child: Object) -> tuple[object, ...]:
 
 @contextmanager
 def _fenced(*, creating: bool = False) -> Iterator[None]:
-    """Translate the API server's answers to a write into what the loop knows."""
+    """Translate the API server's answers to a write into the errors of the loop."""
     try:
         yield
     except errors.AlreadyExists:
         raise
     except errors.ApiError as error:
-        # A conflict on creation is one of a quota that many use at once. An object that is gone was changed by others;
-        # to a creation the same answer means that the namespace does not exist.
+        # A creation conflicts when many requests use one quota at once. NotFound means that the object was deleted; for
+        # a creation, it means that the namespace does not exist.
         if isinstance(error, errors.Conflict) or (isinstance(error, errors.NotFound) and not creating):
             raise Conflict(str(error)) from None
         if (rejection := rejected(error)) is not None:
@@ -483,7 +481,7 @@ def _fenced(*, creating: bool = False) -> Iterator[None]:
 
 
 def rejected(error: ApiError) -> Rejected | None:
-    """Return the rejection that an answer means; None for an answer that has nothing to do with the child."""
+    """Return the rejection that an answer means; None if the answer is not about the child."""
     reason = _reason(error)
     return Rejected(reason, error.message) if reason else None
 
@@ -494,7 +492,7 @@ def _reason(error: ApiError) -> str:
     if isinstance(error, NotFound):
         return NO_NAMESPACE
     if "denied the request" in error.message:
-        # An admission webhook may choose any code for its no.
+        # An admission webhook may choose any code for its rejection.
         return DENIED
     if isinstance(error, Forbidden):
         return _reason_of_forbidden(error)
@@ -508,6 +506,6 @@ def _reason_of_forbidden(error: Forbidden) -> str:
     if "exceeded quota" in error.message:
         return QUOTA
     if re.search(r" cannot (create|update|patch) resource ", error.message):
-        # The operator's own rights: they may be repaired while the job waits.
+        # The operator lacks a permission, which may be granted while the job waits.
         return NOT_ALLOWED
     return DENIED

@@ -1,7 +1,7 @@
-"""Kubernetes Events: written in the background, few of them, and never in the way of what matters.
+"""Kubernetes Events: written in the background, few of them, and never in the way of more important requests.
 
-Equal events about one object are one Event with a count, and events of one reason that come together ("Created pod: a",
-"Created pod: b") are one Event that names them all. When the queue is full, events are dropped and counted.
+Equal events about one object become one Event with a count. Events of one reason that arrive together ("Created pod:
+a", "Created pod: b") become one Event that lists all names. When the queue is full, events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tfjob.kube.client.client import Client
 logger = logging.getLogger(__name__)
 
 COMPONENT = "tfjob-controller"
-"""The source that training-operator's events name too."""
+"""The source that events of training-operator have too."""
 GATHER_SECONDS = 0.5
-"""How long news wait for others of their kind."""
+"""How long events wait for others that they can be merged with."""
 QUEUE_LIMIT, MEMORY_LIMIT = 10_000, 4_096
 MESSAGE_LENGTH = 1000
 
 Group = tuple[str, str, str]
-"""The subject's uid, reason, and the text or its common beginning: what news have in common that become one Event."""
+"""The key of events that become one Event: the subject's uid, the reason, and the message or its common beginning."""
 
 
 @dataclass
 class _Pending:
-    """Events that wait to be written; `subjects` are what their messages name after a common beginning."""
+    """Events that wait to be written; `subjects` are the names after the common beginning of their messages."""
 
     about: Object
-    news: Event
+    event: Event
     subjects: list[str]
     first: datetime = field(default_factory=lambda: datetime.now(UTC))
     count: int = 1
@@ -46,21 +46,21 @@ class _Pending:
     @property
     def message(self) -> str:
         if len(self.subjects) < 2:
-            return self.news.message
-        text = f"{self.news.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
+            return self.event.message
+        text = f"{self.event.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
         return text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 4]} ..."
 
 
 @dataclass
 class _Written:
-    """An Event that exists, so that the next equal event only raises its count."""
+    """An existing Event; the next equal event only increases its count."""
 
     name: str
     count: int
 
 
 class EventLog:
-    """A queue of events that are written at a limited rate."""
+    """A queue of events, written one at a time."""
 
     def __init__(self, client: Client, *, instance: str = "") -> None:
         self.client = client
@@ -70,10 +70,10 @@ class EventLog:
         self._written: OrderedDict[Group, _Written] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def add(self, about: Object, news: Event) -> None:
+    def add(self, about: Object, event: Event) -> None:
         """Queue an event; never waits and never fails."""
-        beginning, subject = _parts(news)
-        group = (about.metadata.uid, news.reason, beginning)
+        beginning, subject = _parts(event)
+        group = (about.metadata.uid, event.reason, beginning)
         waiting = self._pending.get(group)
         if waiting is not None and subject:
             waiting.subjects.append(subject)
@@ -82,7 +82,7 @@ class EventLog:
         elif len(self._pending) >= QUEUE_LIMIT:
             self.dropped += 1
         else:
-            self._pending[group] = _Pending(about, news, [subject] if subject else [])
+            self._pending[group] = _Pending(about, event, [subject] if subject else [])
             self._wake.set()
 
     async def run(self) -> None:
@@ -93,7 +93,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what is queued, one after the other: under load the API server is for what jobs wait for.
+        """Write the queue, one event at a time: under load, the API server must serve the requests that jobs wait for.
 
         An event that cannot be written is dropped, because it is not worth a retry storm.
         """
@@ -103,10 +103,10 @@ class EventLog:
                 await self._write(pending)
             except KubeError as error:
                 self.dropped += 1
-                logger.debug("an event about %s was not written: %s", pending.about.metadata.name, error)
+                logger.debug("cannot write an event about %s: %s", pending.about.metadata.name, error)
 
     async def _write(self, pending: _Pending) -> None:
-        group = (pending.about.metadata.uid, pending.news.reason, pending.message)
+        group = (pending.about.metadata.uid, pending.event.reason, pending.message)
         before = self._written.get(group)
         if before is not None:
             before.count += pending.count
@@ -125,16 +125,16 @@ class EventLog:
             self._written.popitem(last=False)
 
 
-def _parts(news: Event) -> tuple[str, str]:
-    """Return the common beginning of a message and the object it names, if several may be merged into one sentence."""
-    if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
-        return news.message, ""
-    beginning, _, subject = news.message.partition(": ")
+def _parts(event: Event) -> tuple[str, str]:
+    """Return the common beginning of a message and the name after it, if such messages can be merged."""
+    if not event.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
+        return event.message, ""
+    beginning, _, subject = event.message.partition(": ")
     return beginning, subject
 
 
 def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
-    about, news, first = pending.about, pending.news, _stamp(pending.first)
+    about, event, first = pending.about, pending.event, _stamp(pending.first)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -147,9 +147,9 @@ def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
             "uid": about.metadata.uid,
             "resourceVersion": about.metadata.resource_version,
         },
-        "reason": news.reason,
+        "reason": event.reason,
         "message": pending.message,
-        "type": "Warning" if news.warning else "Normal",
+        "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": instance,

@@ -1,7 +1,7 @@
 """One leader at a time: a Lease object that the leader renews, and a fence that closes before another may lead.
 
-No clock is compared with another machine's: a lease counts as abandoned when it did not change for its duration while
-we looked. A leader that cannot renew for `renew_deadline` seconds stops leading, and others wait longer than that.
+Clocks of different machines are never compared: a lease counts as abandoned if it did not change for its duration while
+we watched. A leader that cannot renew for `renew_deadline` seconds stops leading; others wait longer than that.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def uptime() -> float:
 
 
 class LeaseLost(Exception):
-    """This process may not write any more; it exits, because stopping only parts of it is not safe."""
+    """This process may no longer write; it exits, because stopping only parts of it is not safe."""
 
 
 class Lease:
-    """The right to lead, under a name that all candidates know; `identity` is another for each process."""
+    """The right to lead, under a name that all candidates know; `identity` is unique to each process."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class Lease:
         return self._renewed_at is not None and self._clock() - self._renewed_at < self.renew_deadline
 
     def check(self) -> None:
-        """Raise LeaseLost unless this process leads: the fence before each write."""
+        """Raise LeaseLost unless this process leads; called before each write."""
         if self._renewed_at is None:
-            raise LeaseLost(f"{self.namespace}/{self.name} is not held")
+            raise LeaseLost(f"this process does not hold the lease {self.namespace}/{self.name}")
         age = self._clock() - self._renewed_at
         if age >= self.renew_deadline:
-            raise LeaseLost(f"{self.namespace}/{self.name} was not renewed for {age:.1f} s")
+            raise LeaseLost(f"the lease {self.namespace}/{self.name} was not renewed for {age:.1f} s")
 
     async def acquire(self) -> None:
         while True:
@@ -84,7 +84,9 @@ class Lease:
                 wait = self._until_free()
             except (KubeError, TimeoutError) as error:
                 wait = self.retry
-                logger.warning("lease %s/%s: %s", self.namespace, self.name, error or "no answer in time")
+                logger.warning(
+                    "cannot acquire the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
+                )
             await self._sleep(wait)
 
     async def hold(self) -> NoReturn:
@@ -96,12 +98,12 @@ class Lease:
                     renewed = await self._take()
             except (KubeError, TimeoutError) as error:
                 logger.warning(
-                    "lease %s/%s is not renewed: %s", self.namespace, self.name, error or "no answer in time"
+                    "cannot renew the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
                 )
                 continue
             if not renewed and self._holder not in ("", self.identity):
                 self._renewed_at = None
-                raise LeaseLost(f"{self.namespace}/{self.name} is held by {self._holder}")
+                raise LeaseLost(f"the lease {self.namespace}/{self.name} is held by {self._holder}")
 
     async def release(self) -> None:
         """Let the next process lead at once; this one writes nothing from now on."""
@@ -112,16 +114,16 @@ class Lease:
             try:
                 await self._write(_FREE)
             except Conflict:
-                # Of a renewal that was cut off after it was sent.
+                # A renewal was interrupted after it was sent.
                 if await self._look() and self._holder == self.identity:
                     await self._write(_FREE)
         except KubeError as error:
-            logger.warning("lease %s/%s is not released: %s", self.namespace, self.name, error)
+            logger.warning("cannot release the lease %s/%s: %s", self.namespace, self.name, error)
         else:
-            logger.info("lease released: %s/%s", self.namespace, self.name)
+            logger.info("released the lease %s/%s", self.namespace, self.name)
 
     async def _take(self) -> bool:
-        began = self._clock()  # a renewal counts from before it was sent, to be on the safe side
+        began = self._clock()  # a renewal counts from before it was sent, which is the safe side
         if (not self._seen or not self._is_free()) and not await self._look():
             taken = await self._create()
         else:
@@ -131,7 +133,6 @@ class Lease:
         return taken
 
     async def _look(self) -> bool:
-        """Read the lease; return False if there is none."""
         try:
             self._saw(await self._client.request("GET", self._path))
         except NotFound:
@@ -163,7 +164,7 @@ class Lease:
         try:
             await self._write(changes)
         except (Conflict, NotFound):
-            # Another process wrote it: read who holds it now.
+            # Another process wrote the lease: read its holder.
             await self._look()
             return False
         return True
@@ -194,7 +195,7 @@ class Lease:
         return self._changed_at + duration - self._clock()
 
     def _until_free(self) -> float:
-        """Return how long a candidate waits before it looks again: a released lease must be noticed soon."""
+        """Return how long a candidate waits before it looks again: it must notice a released lease soon."""
         return max(0.01, min(self.retry, self._until_expiry())) if self._holder else self.retry
 
     def _left(self) -> float:

@@ -1,8 +1,8 @@
 """The 2017 TfJob of tensorflow.org on a cluster: the defaults and the random id that are written into it, and its pods.
 
-The random id names all children of a TfJob. Each of its pods is kept as a batch/v1 Job, which makes the pod and never
-makes another. The plan knows only pods: here its pod becomes a Job, and the Job with the pod that the Job controller
-made of it becomes the plan's pod again, under the Job's name and uid, so that removing the pod removes the Job.
+The random id is part of the names of all children. A batch/v1 Job wraps each pod; it makes the pod once and never
+replaces it. The plan knows only pods: this module turns its pod into a Job, and the Job with the pod of the Job
+controller back into the plan's pod, with the Job's name and uid, so that removing the pod removes the Job.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def drawn() -> str:
 
 
 class TensorFlowOrgStorage:
-    """How a cluster keeps 2017 TfJobs; `kind` has the operator's settings."""
+    """How a cluster stores 2017 TfJobs; `kind` has the operator's settings."""
 
     wrapper = Job
 
@@ -73,7 +73,7 @@ class TensorFlowOrgStorage:
     async def complete(self, owner: TFJob, stored: Stored, others: Iterable[Stored]) -> bool:
         """Write the random id and defaults into a new or edited spec, over the version that was read.
 
-        Nothing is written into a spec that is not valid: what cannot be read would be lost.
+        Nothing is written into an invalid spec: its unreadable parts would be lost.
         """
         metadata = owner.metadata
         if metadata.generation == owner.status.observed_generation:
@@ -84,31 +84,64 @@ class TensorFlowOrgStorage:
         if not runtime_id:
             used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
             given = metadata.annotations.get(RUNTIME_ID, "").lower()
-            # An id that another job has comes from that job's manifest, which was copied.
+            # If another job has the id, the manifest is a copy of that job's.
             runtime_id = given if given and given not in used else await draw(self._client, owner, used)
         spec = msgspec.json.decode(stored.spec, type=dict[str, Any])
         wanted = completed(canonical_spec(spec), runtime_id, self._kind.settings.tf_image or DEFAULT_TF_IMAGE)
-        patch = difference(spec, wanted, whole=True)  # fields that are spelled differently now are removed
+        patch = difference(spec, wanted, whole=True)  # also removes fields that are spelled differently now
         if patch:
             body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": patch}
             await self._client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
         return bool(patch)
 
-    def wrap(self, pod: Pod) -> Job:
-        return wrapper(pod)
+    @staticmethod
+    def wrap(pod: Pod) -> Job:
+        """Return the Job that runs a pod once.
 
-    def unwrap(self, wrapper: Job, pods: Sequence[Pod]) -> Pod:
-        return unwrapped(wrapper, pods)
+        A deleted pod counts as a failure, and the Job allows none, so it does not replace the pod: the plan decides
+        whether and when there is another one. With `podReplacementPolicy`, since Kubernetes 1.29, the Job does not fail
+        before the pod ends.
+        """
+        metadata = pod.metadata
+        template: dict[str, Any] = {
+            "metadata": {
+                "labels": metadata.labels,
+                "annotations": metadata.annotations,
+                "finalizers": metadata.finalizers,
+            },
+            "spec": pod.spec,
+        }
+        return Job(
+            metadata=replace(metadata, finalizers=[]),
+            spec={
+                "backoffLimit": 0,
+                "completions": 1,
+                "parallelism": 1,
+                "podReplacementPolicy": "Failed",
+                "template": template,
+            },
+        )
+
+    @staticmethod
+    def unwrap(wrapper: Job, pods: Sequence[Pod]) -> Pod:
+        """Return the current state of the plan's pod; `pods` are those that the Job controller made."""
+        if not pods:
+            return Pod(metadata=wrapper.metadata, spec=NEVER, status=_without_pod(wrapper))
+        made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
+        # A Job has no grace period: if its pod has one, both are gone when that ends.
+        times = [one.metadata.deletion_timestamp for one in (wrapper, made) if one.metadata.deletion_timestamp]
+        metadata: ObjectMeta = replace(wrapper.metadata, deletion_timestamp=max(times, default=None))
+        return Pod(metadata=metadata, spec=made.spec, status=made.status)
 
     def missing_selector(self, wrapper: Job) -> str:
-        """Return the selector of a failed Job's pods: a pod that failed is kept, so it should exist."""
+        """Return the selector of a failed Job's pods: a failed pod is kept, so it should exist."""
         return f"batch.kubernetes.io/controller-uid={wrapper.metadata.uid}" if has_failed(wrapper) else ""
 
 
 async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
-    """Return an id that no other TfJob of the namespace has, and under whose names nothing exists.
+    """Return an id that no other TfJob of the namespace has, and whose names are all free.
 
-    The server is asked, because any client may use a name; the number of requests does not depend on the replicas.
+    It asks the server, because any client may use a name; the number of requests does not depend on the replicas.
     """
     foreign = await _foreign(client, job.metadata.namespace)
     while True:
@@ -119,12 +152,12 @@ async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[]
 
 
 def _recorded(stored: Stored) -> str:
-    """Return the id in a stored spec; empty if it is spelt differently, until the spec is completed."""
+    """Return the id in a stored spec; empty if it is spelled differently, until the spec is completed."""
     return msgspec.json.decode(stored.spec, type=_Recorded).runtime_id.lower()
 
 
 async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, str]]:
-    """Return the Jobs and Services of a namespace that were not made by an operator of ours."""
+    """Return the Jobs and Services of a namespace that none of our operators made."""
     selector = f"{OPERATOR_NAME_LABEL}!={OPERATOR_NAME}"
     found = set()
     for resource in (JOBS, SERVICES):
@@ -134,7 +167,7 @@ async def _foreign(client: Client, namespace: str) -> frozenset[tuple[Resource, 
 
 
 async def _is_taken(client: Client, named: TFJob) -> bool:
-    """Return whether a TfJob left Jobs or Services of its id, or a name of the program or the TensorBoard is taken."""
+    """Return whether Jobs or Services with this id exist, or the name of the program or the TensorBoard is taken."""
     namespace = named.metadata.namespace
     for resource in (JOBS, SERVICES):
         labels = {"labelSelector": f"{RUNTIME_ID_LABEL}={named.status.runtime_id}"}
@@ -153,41 +186,6 @@ def _names(named: TFJob) -> set[tuple[Resource, str]]:
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}
 
 
-def wrapper(pod: Pod) -> Job:
-    """Return the Job that runs a pod once.
-
-    A deleted pod counts as a failure, and none is allowed, so the Job does not replace it: the plan decides whether and
-    when there is another one. With `podReplacementPolicy`, since Kubernetes 1.29, the Job does not fail before the pod
-    has ended.
-    """
-    metadata = pod.metadata
-    template: dict[str, Any] = {
-        "metadata": {"labels": metadata.labels, "annotations": metadata.annotations, "finalizers": metadata.finalizers},
-        "spec": pod.spec,
-    }
-    return Job(
-        metadata=replace(metadata, finalizers=[]),
-        spec={
-            "backoffLimit": 0,
-            "completions": 1,
-            "parallelism": 1,
-            "podReplacementPolicy": "Failed",
-            "template": template,
-        },
-    )
-
-
-def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
-    """Return the pod that the plan asked for, as it is now: `pods` are those that the Job controller made."""
-    if not pods:
-        return Pod(metadata=job.metadata, spec=NEVER, status=_without_pod(job))
-    made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
-    # A Job has no grace period: with a pod that has one, both are gone when that is over.
-    times = [one.metadata.deletion_timestamp for one in (job, made) if one.metadata.deletion_timestamp]
-    metadata: ObjectMeta = replace(job.metadata, deletion_timestamp=max(times, default=None))
-    return Pod(metadata=metadata, spec=made.spec, status=made.status)
-
-
 def has_failed(job: Job) -> bool:
     return "Failed" in _held(job)
 
@@ -197,13 +195,13 @@ def _held(job: Job) -> dict[str, PodCondition]:
 
 
 def _without_pod(job: Job) -> PodStatus:
-    """Return what a Job says about a pod that does not exist yet, or no longer."""
+    """Return the status of a pod that does not exist yet, or no longer, from its Job."""
     held = _held(job)
     if "Complete" in held:
         done = ContainerTerminated(exit_code=0, finished_at=held["Complete"].last_transition_time)
         container = ContainerStatus(name=CONTAINER_NAME, state=ContainerState(terminated=done))
         return PodStatus(phase="Succeeded", container_statuses=[container])
     if has_failed(job):
-        # A pod that failed is kept, so this one was deleted before its end.
-        return PodStatus(phase="Failed", reason="Terminated", message="its pod was deleted")
+        # Failed pods are kept, so this one was deleted before it ended.
+        return PodStatus(phase="Failed", reason="Terminated", message="the pod was deleted")
     return PodStatus(phase="Pending")

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 answer, put together from the bytes that arrive."""
+"""An HTTP/1.1 response, assembled from the bytes that arrive."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Callable
 
 HEAD_LIMIT = 64 * 1024
-"""Bytes of a head, or of one line of chunked coding, beyond which it is no answer of an API server."""
+"""The largest head, or line of chunked encoding, in bytes; an API server sends less."""
 
 
 class Answer:
-    """The answer to one request. `feed` takes what arrives; ValueError is raised for what is no HTTP.
+    """The response to one request. `feed` takes arriving bytes and raises ValueError if they are not HTTP.
 
-    `status` is 0 until the head has arrived. `keep_alive` says whether the connection may be used again afterwards.
-    With `bodyless` the answer ends with its head, as that to CONNECT does.
+    `status` is 0 until the head has arrived. `keep_alive` says whether the connection can be used again afterwards.
+    With `bodyless` the response ends with its head, as for CONNECT.
     """
 
     def __init__(self, *, bodyless: bool = False) -> None:
@@ -23,7 +23,7 @@ class Answer:
         self.complete = False
         self.keep_alive = True
         self.size = 0
-        """Bytes of the body that wait to be taken."""
+        """Bytes of the body that `take` would return."""
         self._bodyless = bodyless
         self._pieces: list[bytes] = []
         self._data = b""
@@ -33,7 +33,7 @@ class Answer:
 
     def feed(self, data: bytes) -> None:
         self.begun = True
-        # A position instead of a rest that is cut off each time: much may arrive at once, in small chunks.
+        # Advance a position instead of slicing the rest: many small chunks may arrive at once.
         self._data = data = self._data + data if self._data else data
         self._at = 0
         while self._at < len(data) and not self.complete:
@@ -44,30 +44,29 @@ class Answer:
         if rest and self.complete:
             self.keep_alive = False
         elif rest > HEAD_LIMIT:
-            raise ValueError("a head without end")
+            raise ValueError("the header of the response is too long")
 
     def end(self) -> bool:
-        """Handle the end of the connection; return whether that completes the answer."""
+        """Handle the end of the connection; return whether it completes the response."""
         self.complete = self.complete or self._step is Answer._until_the_end
         return self.complete
 
     def take(self) -> bytes:
-        """Return the part of the body that arrived since the last call."""
         pieces = self._pieces
         self._pieces, self.size = [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def body(self) -> bytes:
-        """Return the whole body, uncompressed. Raises ValueError if that is not possible."""
+        """Return the whole body, uncompressed. Raises ValueError if that fails."""
         body = self.take()
         if self.headers.get("content-encoding") != "gzip":
             return body
         try:
             return zlib.decompress(body, 16 + zlib.MAX_WBITS)
         except zlib.error as error:
-            raise ValueError(f"the answer is not compressed as it says: {error}") from None
+            raise ValueError(f"the response is not valid gzip: {error}") from None
 
-    # --- the steps: each takes its part of the data, or returns False when that has not all arrived ---------------
+    # --- the steps: each consumes its part of the data, or returns False if the part is incomplete -----------------
 
     def _head(self) -> bool:
         end = self._data.find(b"\r\n\r\n", self._at)
@@ -76,10 +75,10 @@ class Answer:
         first, *lines = self._data[self._at : end].decode("latin-1").split("\r\n")
         self._at = end + 4
         if not first.startswith("HTTP/1.") or not first[9:12].isdecimal():
-            raise ValueError(f"no HTTP: {first[:80]!r}")
+            raise ValueError(f"the response is not HTTP: {first[:80]!r}")
         status = int(first[9:12])
         if 100 <= status < 200 and status != 101:
-            return True  # a notice; the answer follows
+            return True  # informational; the final response follows
         for line in lines:
             name, _, value = line.partition(":")
             self.headers[name.lower()] = value.strip()
@@ -129,7 +128,7 @@ class Answer:
         if len(self._data) - self._at < 2:
             return False
         if not self._data.startswith(b"\r\n", self._at):
-            raise ValueError("a chunk does not end where it should")
+            raise ValueError("the response has an invalid chunked encoding")
         self._at += 2
         self._step = Answer._chunk_size
         return True
@@ -156,7 +155,7 @@ class Answer:
 
 
 def _size(text: str, base: int) -> int:
-    """Return a length. Raises ValueError for what `int` accepts besides digits, such as a sign."""
+    """Return a length. Raises ValueError for anything but digits: `int` also accepts a sign."""
     if not text.isalnum():
-        raise ValueError(f"{text!r} is no length")
+        raise ValueError(f"the response has an invalid length: {text!r}")
     return int(text, base)

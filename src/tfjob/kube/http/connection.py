@@ -1,4 +1,4 @@
-"""One connection to an API server: a request, its answer, the next request.
+"""One connection to an API server: a request, its response, the next request.
 
 We have our own HTTP client because every command and every write of the operator waits for it: a library takes a
 quarter of a second to import and more than half of a request's CPU.
@@ -16,15 +16,15 @@ from typing import cast
 from tfjob.kube.http.answer import Answer
 
 BUFFER_LIMIT = 2 * 1024 * 1024
-"""Bytes of a stream that are kept for the reader; beyond that the sender has to wait."""
+"""How many bytes of a stream wait for the reader before the sender must pause."""
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 _GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
-"""Errors of the kernel for a connection whose other end does not respond."""
+"""Kernel errors of a connection whose other end does not respond."""
 
 
 class Broken(ConnectionError):
-    """The connection ended, or did not carry a valid answer."""
+    """The connection ended, or did not carry a valid response."""
 
 
 class Connection(asyncio.Protocol):
@@ -33,7 +33,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.idle_since = 0.0
         self.peer_is_gone = False
-        """Whether it ended because nothing was heard from the other end, not because that closed it."""
+        """Whether the connection ended because the other end stopped responding, rather than by being closed."""
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._answer: Answer | None = None
@@ -60,13 +60,13 @@ class Connection(asyncio.Protocol):
         return self._answer is not None and self._answer.begun
 
     async def exchange(self, message: bytes, seconds: float, *, bodyless: bool = False) -> Answer:
-        """Send a request and wait for its whole answer. Raises Broken or TimeoutError."""
+        """Send a request and wait for its whole response. Raises Broken or TimeoutError."""
         answer = self._send(message, Answer(bodyless=bodyless), whole=True)
         await self._woken(seconds)
         return answer
 
     async def begin(self, message: bytes, seconds: float | None) -> Answer:
-        """Send a request and wait for the head of its answer; `chunks` yields the rest."""
+        """Send a request and wait for the head of its response; `chunks` yields the rest."""
         answer = self._send(message, Answer(), whole=False)
         await self._woken(seconds)
         return answer
@@ -124,8 +124,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # When this process ends, what the kernel could not deliver yet ends too: an operator that is cut off loses its
-        # lease, and a write of it must not arrive when another one leads.
+        # When this process ends, the kernel drops what it could not deliver: an operator that is cut off loses its
+        # lease, and its write must not arrive when another one leads.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
     def data_received(self, data: bytes) -> None:
@@ -147,10 +147,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Wake the waiting request; an answer that lasts until the end of the connection is complete now."""
+        """Wake the waiting request; a response that lasts until the end of the connection is complete now."""
         answer, waiter = self._answer, self._waiter
         self.peer_is_gone = isinstance(error, OSError) and error.errno in _GONE
         if answer is not None and answer.status and answer.end() and waiter is not None and not waiter.done():
             waiter.set_result(None)
-        # In any case: the pool that keeps the connection must see that it is gone.
+        # The pool that keeps the connection must see that it is gone.
         self._fail(Broken(str(error) if error else "the connection was closed"))

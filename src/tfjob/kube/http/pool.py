@@ -1,4 +1,4 @@
-"""The connections to one API server: kept open while they are good, at most so many at once."""
+"""The connections to one API server: a limited number, kept open for the next request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Broken, Connection
 
 PROBES = 4
-"""They and the quiet before the first one take as long as a connection may be dead."""
+"""Keep-alive probes; with the quiet time before the first one, they detect a dead connection in time."""
 
 
 class Pool:
@@ -47,10 +47,10 @@ class Pool:
     async def exchange(
         self, message: bytes, seconds: float, *, repeatable: bool, fence: Callable[[], None] | None = None
     ) -> Answer:
-        """Send a request and wait for its whole answer. Raises OSError, or what `fence` raises.
+        """Send a request and wait for its whole response. Raises OSError, or what `fence` raises.
 
         A `repeatable` request is sent again if a connection that was kept open turns out to be closed. `fence` is
-        called immediately before anything is sent, after all waiting.
+        called immediately before sending, after all waiting.
         """
         async with self._permits:
             while True:
@@ -73,7 +73,7 @@ class Pool:
 
     @asynccontextmanager
     async def stream(self, message: bytes, idle: float | None) -> AsyncIterator[tuple[Answer, Connection]]:
-        """Send a request that may be repeated; its answer is read from the connection as it arrives. Raises OSError."""
+        """Send a repeatable request; the caller reads the response from the connection. Raises OSError."""
         async with self._permits:
             connection, is_new = await self._take()
             try:
@@ -108,7 +108,7 @@ class Pool:
 
     def _keep(self, connection: Connection) -> None:
         if connection.peer_is_gone:
-            # The others lead to the same machine. A request over one of them would begin its own time of waiting.
+            # The others lead to the same machine; a request over one of them would have to time out again.
             self._abort_idle()
         if self._closed or not connection.usable:
             connection.abort()
@@ -147,7 +147,7 @@ class Pool:
             message = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{who}\r\n".encode()
             answer = await outer.exchange(message, self._patience, bodyless=True)
             if answer.status != 200:
-                raise Broken(f"the proxy {proxy.hostname} answered {answer.status}")
+                raise Broken(f"the proxy {proxy.hostname} answered with HTTP status {answer.status}")
             if self._context is None:
                 return outer
             inner = Connection()
@@ -162,11 +162,11 @@ class Pool:
 
 
 def _probe(transport: asyncio.BaseTransport, dead: int) -> None:
-    """Make the kernel notice a machine or a network that is gone: a log may be quiet for hours."""
+    """Make the kernel detect a machine or network that is gone: a log may be quiet for hours."""
     connected = transport.get_extra_info("socket")
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     every = max(1, dead // (PROBES + 1))
     settings = {"KEEPIDLE": every, "KEEPINTVL": every, "KEEPCNT": PROBES, "USER_TIMEOUT": 1000 * dead}
     for name, value in settings.items():
-        if (option := getattr(socket, f"TCP_{name}", None)) is not None:  # Linux has them all, others some
+        if (option := getattr(socket, f"TCP_{name}", None)) is not None:  # some exist only on Linux
             connected.setsockopt(socket.IPPROTO_TCP, option, value)

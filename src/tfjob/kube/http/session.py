@@ -1,4 +1,4 @@
-"""Who we are on every request to an API server: credentials that are renewed, headers, and the connections."""
+"""Our identity on every request to an API server: renewed credentials, headers, and the connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shown = tuple[str, tls.Certificate | None]
 
 
 class Session:
-    """One identity at one API server; `head` holds the headers that every request has, `pool` the connections."""
+    """One identity at one API server; `head` holds the headers of every request, `pool` the connections."""
 
     def __init__(self, access: Access, connections: int, durations: Durations) -> None:
         self.access = access
@@ -52,7 +52,7 @@ class Session:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the credential has changed since the requests' header was made."""
+        """Whether the credential has changed since the request headers were made."""
         return self._credential.header() is not self._authorization
 
     async def authorize(self) -> None:
@@ -67,12 +67,12 @@ class Session:
         return self._authorization, self._certificate
 
     async def renewed(self, shown: Shown) -> bool:
-        """Return whether there are other credentials than those `shown`; fetch them unless another caller has."""
+        """Return whether there are other credentials than those `shown`; fetch them unless another caller did."""
         if self.shown != shown:
             return True
         await self._credential.renew()
         if self._credential.certificate() != self._certificate:
-            # Open connections keep the old certificate, and answers on them may be read to their end.
+            # Open connections keep the old certificate; responses in progress are read to their end.
             left = self.pool
             self._open()
             await left.close()
@@ -106,7 +106,7 @@ class Session:
 
     def unreachable(self, error: Exception) -> Unreachable:
         context = f" of context {self.access.context}" if self.access.context else ""
-        return Unreachable(f"the API server {self.access.server}{context} does not answer: {_reason(error)}")
+        return Unreachable(f"cannot reach the API server {self.access.server}{context}: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:
@@ -114,7 +114,7 @@ def _reason(error: Exception) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted ({error.verify_message})"
         case socket.gaierror():
-            return "its name is not known"
+            return "its host name cannot be resolved"
         case TimeoutError():
             return "no answer in time"
         case OSError() if error.errno and not isinstance(error, ssl.SSLError):
@@ -123,7 +123,7 @@ def _reason(error: Exception) -> str:
 
 
 def _is_near(access: Access) -> bool:
-    """Return whether compressing a list costs more than sending it: in the cluster, and on this machine."""
+    """Return whether compressing a list costs more than sending it: inside the cluster, and on this machine."""
     host = urlsplit(access.server).hostname or ""
     try:
         return not access.context or ipaddress.ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""A Kubernetes API server as the commands see it."""
+"""The jobs of a Kubernetes cluster, for commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence, Set
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from tfjob.api.dialect import origin
+from tfjob.api.objects import Pod
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
@@ -42,24 +43,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS = 10_000
-"""One for each container whose log is read."""
+"""One per container whose log is read."""
 
 
 class Unattended(errors.KubeError):
-    """Nobody carries out what a job asks for."""
+    """No operator acts on a job."""
 
     def __init__(self, record: Record, seconds: float) -> None:
         super().__init__(
-            f"{record.name} was edited, and no operator has looked at it for {seconds:.0f} s",
-            f"Is the operator running? tfjob doctor{record.options}",
+            f"{record.name} was edited, but no operator has reacted for {seconds:.0f} s",
+            f"Check that the operator is running: tfjob doctor{record.options}",
         )
 
 
 @asynccontextmanager
 async def connect(access: Access, namespace: str, options: str, records: Path) -> AsyncIterator[KubeBackend]:
-    """The jobs of one namespace of a cluster.
+    """Yield the jobs of one namespace of a cluster.
 
-    `options` is what a command line needs to mean this namespace; `records` is where attached runs keep theirs.
+    `options` are the command line options that select this namespace; `records` is the folder of the records of
+    attached runs.
     """
     async with Client(access, CONNECTIONS, durations_from(os.environ)) as client:
         yield KubeBackend(client, namespace or access.namespace, options, JobRecords(records))
@@ -79,25 +81,26 @@ class KubeBackend:
     def reconnect(self) -> AbstractAsyncContextManager[KubeBackend]:
         return connect(self.client.access, self.namespace, self.options, self.records.folder)
 
-    # --- looking ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        """The jobs of the cluster; with `everything` also those that only a record is left of."""
+        """Return the jobs of the cluster; with `everything` also those of which only a record is left."""
         namespace = "" if all_namespaces else self.namespace
         found = await jobs.every(self.client, namespace)
-        present = {job.metadata.uid for job in found}
-        gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
-        records = [self.record(job) for job in found]
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
-        records = [_told_apart(record, taken) for record in records]
+        records = [_with_prefix(self.record(job), taken) for job in found]
         if everything:
-            records += [self._record(kept.job, kept.folder, current=False) for kept in gone]
+            present = {job.metadata.uid for job in found}
+            kept = (one.job for one in self.records.all(namespace or None))
+            records += [self.record(job, current=False) for job in kept if job.metadata.uid not in present]
         return sorted(records, key=lambda record: record.created)
 
     async def find(self, name: str) -> Record:
-        """By its exact name first, which needs no right to list."""
-        if name and name != finding.LATEST and (job := await self._get(name)) is not None:
-            return self.record(job)
+        """Find a job, first by its exact name, which needs no permission to list."""
+        if name and name != finding.LATEST:
+            with suppress(ValueError):  # not a valid name
+                if (job := await jobs.get(self.client, self.namespace, name)) is not None:
+                    return self.record(job)
         listed = await self.jobs(everything=True)
         for record in listed:
             if record.current and short_id(record.job) == name:
@@ -115,7 +118,6 @@ class KubeBackend:
         return self.record(job) if job is not None and job.metadata.uid == record.uid else None
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        """The operator drives them."""
         return list(records)
 
     async def pause(self, record: Record, seconds: float) -> None:
@@ -126,7 +128,7 @@ class KubeBackend:
         return replicas(record.job, pods)
 
     async def events(self, record: Record) -> list[RecordedEvent]:
-        """Of the job and of its pods; a cluster keeps them for an hour."""
+        """Return the events of the job and its pods; a cluster keeps them for an hour."""
         return await events_of(self.client, record.job)
 
     async def storage(self, record: Record) -> str:
@@ -134,28 +136,19 @@ class KubeBackend:
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         return f"claim {claim}" if claim else ""
 
-    def record(self, job: TFJob) -> Record:
-        return self._record(job, folder=self.records.folder_of(job))
-
-    def _record(self, job: TFJob, folder: Path | None, *, current: bool = True) -> Record:
+    def record(self, job: TFJob, *, current: bool = True) -> Record:
         return jobs.record(
             job,
             datetime.now(UTC),
             patience=self.client.durations.unseen,
             current=current,
-            folder=folder,
+            folder=self.records.folder_of(job),
             options=self.options_for(job.metadata.namespace),
         )
 
     def options_for(self, namespace: str) -> str:
-        """What a command needs that is to find a job: its manifest may name a namespace that nobody looks in."""
+        """Return the options with which a command finds a job: its namespace may differ from ours."""
         return self.options if namespace == self.namespace else f"{self.options} -n {namespace}"
-
-    async def _get(self, name: str) -> TFJob | None:
-        try:
-            return await jobs.get(self.client, self.namespace, name)
-        except ValueError:  # not even a name
-            return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +163,7 @@ class KubeBackend:
         return JobLogs(self.client, record.job, self.records).read(query, gone=not record.current)
 
     async def documents(self, record: Record) -> dict[str, Any]:
-        """The job and its pods as the API server has them, and the cluster's version."""
+        """Return the job and its pods as the API server stores them, and the cluster's version."""
         job = record.job
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
@@ -185,13 +178,13 @@ class KubeBackend:
         return self.record(await jobs.edit(self.client, record.job, change))
 
     async def wait_until_stopped(self, record: Record) -> None:
-        """Waits for the operator to suspend the job and for its pods to be gone."""
+        """Wait until the operator has suspended the job and its pods are gone."""
         patience = self.client.durations.unnoticed.total_seconds()
         deadline = time.monotonic() + patience
         present = await self.refresh(record)
         while present is not None and not is_finished(present.job.status):
             status = present.job.status
-            # What stops a TfJob is an annotation, which changes no generation.
+            # An annotation stops a TfJob, which does not change its generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
                 status.state == SUSPENDED or not origin(present.job).suspends_by_annotation
             )
@@ -211,8 +204,7 @@ class KubeBackend:
     async def delete(self, record: Record) -> None:
         if record.current:
             await self._delete_job(record)
-        kept = self.records.of(record.job)
-        if kept is not None:
+        if (kept := self.records.of(record.job)) is not None:
             kept.remove()
 
     async def _delete_job(self, record: Record) -> None:
@@ -221,33 +213,30 @@ class KubeBackend:
             resource = jobs.resource_of(record.job)
             await self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background")
         except (errors.NotFound, errors.Conflict):
-            return  # somebody was faster
+            return  # another client deleted it
         present = await self.refresh(record)
         while present is not None:
             await self.pause(present, self.client.durations.look.total_seconds())
             present = await self.refresh(record)
 
-    # --- inside -------------------------------------------------------------------------------------------------
+    # --- processes ----------------------------------------------------------------------------------------------
 
     async def running(self, record: Record) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        pods = await pods_of(self.client, record.job) if record.current else []
-        for container in containers_of(pod for pod in pods if pod.status.phase == "Running"):
-            found[container.label.partition("/")[0]] = container_names(container.pod.spec)
-        return found
+        pods = await self._pods(record) if record.current else {}
+        return {name: container_names(pod.spec) for name, pod in pods.items() if pod.status.phase == "Running"}
 
     async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         from tfjob.kube.jobs.exec import execute
 
-        pods = {
-            one.label.partition("/")[0]: one.pod.metadata.name
-            for one in containers_of(await pods_of(self.client, record.job))
-        }
-        if replica not in pods:
-            raise NotFound(f"the pod of {replica} is gone")
-        return await execute(
-            self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty
-        )
+        pod = (await self._pods(record)).get(replica)
+        if pod is None:
+            raise NotFound(f"the pod of {replica} no longer exists")
+        metadata = pod.metadata
+        return await execute(self.client, metadata.namespace, metadata.name, container, list(command), tty=tty)
+
+    async def _pods(self, record: Record) -> dict[str, Pod]:
+        containers = containers_of(await pods_of(self.client, record.job))
+        return {one.label.partition("/")[0]: one.pod for one in containers}
 
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
@@ -256,7 +245,7 @@ class KubeBackend:
 
         for record in records:
             if not record.current:
-                raise NotFound(f"{record.id} is gone from the cluster, and its TensorBoard with it")
+                raise NotFound(f"{record.id} no longer exists on the cluster, so it has no TensorBoard")
         await show(self.client, {record.id: record.job for record in records}, port, ready)
 
     async def port_forward(
@@ -268,8 +257,8 @@ class KubeBackend:
         await forward(KubePlace(self.client, self.namespace, self.find), request, ready, warn)
 
 
-def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
-    """A TfJob whose name a TFJob has too is called in its own way."""
+def _with_prefix(record: Record, taken: Set[tuple[str, str]]) -> Record:
+    """Add the kind's prefix to the id of a TfJob if a TFJob has the same name."""
     prefix = origin(record.job).id_prefix
     if not prefix or (record.job.metadata.namespace, record.name) not in taken:
         return record
@@ -277,7 +266,7 @@ def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
 
 
 class SyncKubeBackend(SyncBackend[KubeBackend]):
-    """The synchronous form, for commands that also make requests themselves."""
+    """The synchronous form, for commands that also send their own requests."""
 
     def __init__(self, portal: Portal, backend: KubeBackend, until: float | None = None) -> None:
         super().__init__(portal, backend)
@@ -287,7 +276,7 @@ class SyncKubeBackend(SyncBackend[KubeBackend]):
         self._until = until
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the backend's thread. Raises TimeoutError when the time of the backend is over."""
+        """Run a coroutine in the backend's thread. Raises TimeoutError once the backend's time is over."""
         return super().run(_before(self._until, work))
 
 
@@ -295,7 +284,7 @@ class SyncKubeBackend(SyncBackend[KubeBackend]):
 def open_backend(
     access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
 ) -> Iterator[SyncKubeBackend]:
-    """As `connect`, for synchronous callers; whatever is not answered after `seconds` raises TimeoutError."""
+    """Open a backend for synchronous callers; after `seconds`, requests without an answer raise TimeoutError."""
     until = None if seconds is None else time.monotonic() + seconds
     with Portal() as portal:
         backend = portal.enter(connect(access, namespace, options, records), seconds)
@@ -303,6 +292,6 @@ def open_backend(
 
 
 async def _before(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for some work until a moment of the monotonic clock, which is the event loop's too."""
+    """Await a coroutine until a time of the monotonic clock, which the event loop uses too."""
     async with asyncio.timeout_at(moment):
         return await work

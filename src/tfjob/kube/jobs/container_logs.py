@@ -1,6 +1,6 @@
-"""The logs of the containers of a job's pods, as an API server sends them: bytes in, lines merged by time out.
+"""The logs of the containers of a job's pods: bytes from an API server in, lines merged by time out.
 
-`Container` says what the lines of a container are called and whether there can be any.
+`Container` knows the label of a container's lines and whether it can have any.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tfjob.plan.facts.tasks import task_of
 from tfjob.records.pods import ContainerRun
 
 OVERLAP = timedelta(seconds=2)
-"""How far the lines of a log may be out of order: its two streams are written by different hands."""
+"""How far the lines of a log may be out of order: stdout and stderr are written separately."""
 Moment = bytes
-"""A time as the kubelet wrote it, with all its digits: it is finer than a datetime."""
+"""A timestamp as the kubelet wrote it: a datetime has fewer digits."""
 BATCH = 1000
 
 
 @dataclass(frozen=True)
 class Container:
-    """A container of a pod, init containers too."""
+    """A container or init container of a pod."""
 
     pod: Pod
     name: str
@@ -71,7 +71,7 @@ class Container:
 
 
 def selector(job: TFJob) -> str:
-    """The label selector of a job's pods; those of an earlier job of its name answer to it too."""
+    """Return the label selector of a job's pods; it also matches those of an earlier job with this name."""
     return f"{name_label(job)}={job.metadata.name}"
 
 
@@ -81,13 +81,13 @@ async def pods_of(client: Client, job: TFJob) -> list[Pod]:
 
 
 def belongs(pod: Pod, job: TFJob) -> bool:
-    if origin(job).wraps_pods:  # its Job owns the pod
+    if origin(job).wraps_pods:  # a Job owns the pod
         return pod.metadata.labels.get(RUNTIME_ID_LABEL) == job.status.runtime_id != ""
     return any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)
 
 
 def containers_of(pods: Iterable[Pod], replica: str | None = None) -> list[Container]:
-    """The containers that `replica` means: all, those of one replica or pod, or one (`worker-0/sidecar`)."""
+    """Return the containers that `replica` selects: all, those of a replica or pod, or one (`worker-0/sidecar`)."""
     found = []
     wanted, _, only = (replica or "").partition("/")
     for pod in sorted(pods, key=_order):
@@ -110,10 +110,9 @@ def _order(pod: Pod) -> tuple[str, int]:
 
 
 class LogLines:
-    """The lines of one run of one container; what was read before a connection broke is not read twice.
+    """The lines of one run of one container; after a reconnection, lines that were read before are skipped.
 
-    `is_tail` says that only the last lines are asked for: what is older than the first of them was left out, and stays
-    out when the log is read once more.
+    With `is_tail`, only the last lines were requested: older lines stay left out when the log is read again.
     """
 
     def __init__(self, label: str, *, is_tail: bool = False) -> None:
@@ -121,18 +120,18 @@ class LogLines:
         self._is_tail = is_tail
         self._first: datetime | None = None
         self.time: datetime | None = None
-        """When the latest line was written."""
+        """The time of the latest line."""
         self._recent: deque[tuple[datetime, Moment]] = deque()
         self._known: Counter[Moment] = Counter()
         self._begun = b""
 
     @property
     def since(self) -> datetime | None:
-        """From when on the log must be read again to miss nothing; None for from its beginning."""
+        """From when the log must be read again to miss nothing; None for from its beginning."""
         return self.time - OVERLAP if self.time else None
 
     def take(self, chunk: bytes) -> list[Line]:
-        """The lines that a chunk ends."""
+        """Return the lines that a chunk completes."""
         *whole, self._begun = (self._begun + chunk).split(b"\n")
         return [line for encoded in whole for line in self._lines(encoded)]
 
@@ -141,7 +140,7 @@ class LogLines:
         return list(self._lines(encoded)) if encoded else []
 
     def reconnect(self) -> None:
-        """The log will be read once more, from `since` on."""
+        """Prepare to read the log again, from `since`."""
         self._begun = b""
         self._known = Counter(moment for _, moment in self._recent)
 
@@ -149,7 +148,7 @@ class LogLines:
         stamp, _, text = encoded.partition(b" ")
         time = _time(stamp)
         if time is None:
-            # Not a line of the log: the kubelet says in its midst that it cannot read on.
+            # Not a line of the log: the kubelet reports in the stream that it cannot continue.
             yield Line(self.time or datetime.now(UTC), self.label, f"[{readable(encoded)}]", notice=True)
             return
         if self._known[stamp] > 0:
@@ -165,14 +164,14 @@ class LogLines:
     def _remember(self, time: datetime, moment: Moment) -> None:
         if self.time is None or time > self.time:
             self.time = time
-            # A second more: the log can be asked for from a whole second on only.
+            # Keep one second more: the API accepts only whole seconds.
             while self._recent and self._recent[0][0] < time - OVERLAP - timedelta(seconds=1):
                 self._recent.popleft()
         self._recent.append((time, moment))
 
 
 def pieces(time: datetime, label: str, text: bytes) -> Iterator[Line]:
-    """A line as it may be shown; a long one in several."""
+    """Yield a line as it can be shown, a long one in several pieces."""
     if b"\r" in text:
         text = visible(text)
     while len(text) > LONGEST:
@@ -194,8 +193,8 @@ async def read(
 ) -> AsyncGenerator[list[Line], None]:
     """Yield lines in batches, of each container's present or last run, or with `previous` of the run before it.
 
-    Lines that were `kept` of other containers come between them. The labels of containers that have no log any more
-    are added to `unreadable`.
+    `kept` lines of other containers are merged in. Labels of containers whose log no longer exists are added to
+    `unreadable`.
     """
     async with AsyncExitStack() as stack:
         sources = [_read_one(client, container, query, unreadable) for container in containers]
@@ -244,7 +243,7 @@ async def _read_one(
         if isinstance(error, ApiError):
             unreadable.add(container.label)
         if not isinstance(error, ApiError) or error.code >= 500:
-            text = f"[tfjob: the log cannot be read: {error.message}]"
+            text = f"[tfjob: cannot read the log: {error.message}]"
             yield [Line(lines.time or datetime.now(UTC), container.label, text, notice=True)]
 
 
@@ -252,7 +251,7 @@ def parameters(container: str, query: LogQuery) -> dict[str, str]:
     params = {"container": container, "timestamps": "true"}
     if query.tail is not None:
         params["tailLines"] = str(query.tail)
-    if query.since is not None:  # the API takes whole seconds: not later than the moment
+    if query.since is not None:  # the API accepts only whole seconds: round down
         params["sinceTime"] = query.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     if query.previous:
         params["previous"] = "true"

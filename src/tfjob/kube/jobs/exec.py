@@ -1,7 +1,7 @@
-"""A command inside a container of a pod, over a web socket of the API server, with this process's input and output.
+"""Run a command in a container of a pod, over a web socket of the API server, with this process's input and output.
 
-Every message begins with the number of its channel. The error channel says at the end how the command went; in version
-5 of the protocol a channel can be closed, which is how the command learns that its input is over.
+Every message begins with the number of its channel. The error channel reports the result at the end. Version 5 of the
+protocol can close a channel, which tells the command that its input has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import termios
 import tty as terminals
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Thread
 
 import aiohttp
@@ -28,21 +28,16 @@ CLOSE = 255
 VERSION_5 = "v5.channel.k8s.io"
 CHUNK = 32 * 1024
 SIZE_SECONDS = 0.2
-"""How often to look for another size of the terminal."""
+"""How often to check the size of the terminal."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 class ExecFailed(KubeError):
-    """The command could not be run, or its end is not known."""
-
-
-class _Size(msgspec.Struct):
-    Width: int
-    Height: int
+    """The command could not run, or its result is unknown."""
 
 
 async def execute(client: Client, namespace: str, pod: str, container: str, command: list[str], *, tty: bool) -> int:
-    """Runs a command to its end and returns its exit code; with `tty`, on a terminal that is joined to ours."""
+    """Run a command and return its exit code; with `tty`, connect its terminal to ours."""
     wants_input = sys.stdin is not None and not sys.stdin.closed
     params = [
         ("container", container),
@@ -53,7 +48,7 @@ async def execute(client: Client, namespace: str, pod: str, container: str, comm
         ("tty", str(tty).lower()),
     ]
     async with client.websocket(PODS.object_path(namespace, pod, "exec"), params) as socket:
-        with _raw_terminal(tty):
+        with _raw_terminal() if tty else nullcontext():
             following = asyncio.create_task(_follow_size(socket)) if tty else None
             if wants_input:
                 _send_input(socket)
@@ -74,11 +69,11 @@ async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
             await asyncio.to_thread(_write, 1 if channel == STDOUT else 2, content)
         elif channel == ERROR and content:
             return exit_code(content)
-    raise ExecFailed("the connection to the container broke before the command had ended")
+    raise ExecFailed("the connection to the container broke before the command finished")
 
 
 def exit_code(status: bytes) -> int:
-    """The exit code that the end of a command says. Raises ExecFailed when it could not be run."""
+    """Return the exit code in a command's final status. Raises ExecFailed if the command could not run."""
     told = msgspec.json.decode(status, type=Status)
     if told.reason == "NonZeroExitCode" and told.details:
         for cause in told.details.causes or ():
@@ -94,8 +89,8 @@ def exit_code(status: bytes) -> int:
 
 
 def _cannot(message: str, code: int) -> int:
-    """As a shell ends when there is no such program, and as `exec` of a local replica does."""
-    said = re.search(r'exec: "[^"]*": [^:]+', message)  # container runtimes wrap it in the names of all their parts
+    """Report why the program cannot run; return the exit code of a shell in that case, as local `exec` does."""
+    said = re.search(r'exec: "[^"]*": [^:]+', message)  # runtimes add the names of all their parts
     sys.stderr.write(f"tfjob: {said[0] if said else message}\n")
     sys.stderr.flush()
     return code
@@ -107,7 +102,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Starts to copy our input; a thread reads it, because a file cannot be waited for as a pipe can."""
+    """Start to copy our input. A thread reads it, because an event loop cannot wait for a file as for a pipe."""
     loop = asyncio.get_running_loop()
     closing = socket.protocol == VERSION_5
 
@@ -121,7 +116,7 @@ def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
             if closing:
                 send(bytes([CLOSE, STDIN]))
         except (OSError, RuntimeError, aiohttp.ClientError):
-            return  # the command has ended, and so has the connection
+            return  # the command and the connection have ended
 
     Thread(target=copy, daemon=True).start()
 
@@ -129,24 +124,23 @@ def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
 async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
     """Send the size of our terminal now and whenever it changes.
 
-    Its signal, SIGWINCH, can only be handled in the main thread, which may not be the one of the event loop.
+    Only the main thread can handle its signal, SIGWINCH, and the event loop may run in another one.
     """
     known = None
     while True:
         size = os.get_terminal_size(0)
         if size != known:
             known = size
-            await socket.send_bytes(bytes([RESIZE]) + msgspec.json.encode(_Size(*size)))
+            await socket.send_bytes(
+                bytes([RESIZE]) + msgspec.json.encode({"Width": size.columns, "Height": size.lines})
+            )
         await asyncio.sleep(SIZE_SECONDS)
 
 
 @contextmanager
-def _raw_terminal(tty: bool) -> Iterator[None]:
-    if not tty:
-        yield
-        return
+def _raw_terminal() -> Iterator[None]:
     before = termios.tcgetattr(0)
-    terminals.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the command
+    terminals.setraw(0, termios.TCSADRAIN)  # keep what the user has typed for the command
     try:
         yield
     finally:

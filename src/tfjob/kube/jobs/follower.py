@@ -1,4 +1,4 @@
-"""Follows a job as it goes: its own changes, and every line of its containers, through restarts and broken connections.
+"""Follow a job: its changes, and every line of its containers, through restarts and broken connections.
 
 async with Follower(client, job) as follower:
     async for lines in follower.lines(): ...
@@ -39,14 +39,14 @@ Key = tuple[str, str]
 
 
 class Followed(NamedTuple):
-    """A line, and which run of its container wrote it."""
+    """A line, and the run of the container that wrote it."""
 
     line: Line
     run: ContainerRun
 
 
 class Follower:
-    """One job from now on; `on_job` is told of each change of it, and None when it is gone."""
+    """Follows one job from now on; `on_job` gets the job after each change, and None when it is gone."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Follower:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen by itself: gone, ended, or at rest."""
+        """Whether nothing will change without a user: the job is gone, finished or suspended."""
         job = self.job
         return job is None or is_finished(job.status) or (job.spec.run_policy.suspend and job.status.state == SUSPENDED)
 
@@ -100,7 +100,7 @@ class Follower:
         return [pod for pod in self._pods.all() if belongs(pod, self.job or self._first)]
 
     async def lines(self) -> AsyncGenerator[list[Followed], None]:
-        """Lines as they come, until the job is over; an empty list when only the job changed."""
+        """Yield lines as they arrive until the job is over; an empty list if only the job changed."""
         await self._pod_reflector.synced.wait()
         await self._job_reflector.synced.wait()
         if not self._jobs.all():
@@ -123,13 +123,13 @@ class Follower:
                     return
 
     async def _see_pods(self) -> None:
-        """Looks at the pods themselves: a job may have ended by what the watch of its pods has not brought yet."""
+        """Read the pods: a job may end because of a change that the watch of its pods has not delivered yet."""
         with suppress(Unreachable, ApiError):
             for pod in (await self._client.list(PODS, self._namespace, label_selector=self._selector, type=Pod)).items:
                 self._pods.put(pod)
 
     async def _batch(self, seconds: float) -> list[Followed]:
-        """What is in the queue; waits for something to happen if there is nothing."""
+        """Return the queued lines; if there are none, wait until something changes."""
         if self._lines.empty():
             self._happened.clear()
             await happens(self._happened, seconds)
@@ -139,7 +139,7 @@ class Follower:
         return found
 
     def _unread(self) -> bool:
-        """Whether a container that has ended has more to tell."""
+        """Return whether lines of an ended container are still to come."""
         return not self._lines.empty() or any(
             not task.done() and ((container := self._containers().get(key)) is None or container.has_ended)
             for key, task in self._readers.items()
@@ -162,7 +162,7 @@ class Follower:
         return self._known
 
     async def _read(self, key: Key, lines: LogLines, *, begun: bool) -> None:
-        """All lines of a container, run after run; `begun` says that it was there before us."""
+        """Read all lines of a container, run after run; `begun` means that it existed before us."""
         backoff = Backoff(first=0.2, last=10.0)
         container = self._containers().get(key)
         number = container.restarts if container else 0
@@ -181,7 +181,7 @@ class Follower:
                 try:
                     await self._stream(container, lines, begun=begun, read=read)
                     read = True
-                    # What was read after it had ended is all there is.
+                    # A log that is read after its container ended is complete.
                     whole = has_ended
                     if whole:
                         continue
@@ -196,7 +196,7 @@ class Follower:
             container = self._containers().get(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool, read: bool) -> None:
-        """The log from where we are; `read` says that it came to its end once already."""
+        """Read the log from the last line on; `read` means that it was read to its end before."""
         query = self._query if begun and lines.since is None else LogQuery(since=lines.since or self._query.since)
         params = {**parameters(container.name, query), "follow": "true"}
         async with self._client.opened(container.log_path, params) as chunks:
@@ -205,13 +205,13 @@ class Follower:
         await self._put(self._telling(lines.end(), container, read=read), container.run)
 
     def _telling(self, lines: list[Line], container: Container, *, read: bool) -> list[Line]:
-        """Without what a kubelet says when it has removed a container that was to go and whose log we have."""
+        """Drop the kubelet's notice that it removed a container whose log we have."""
         present = self._containers().get(container.key)
         leaves = present is None or present.pod.metadata.deletion_timestamp is not None
         return [line for line in lines if not line.notice] if read and leaves else lines
 
     async def _rest_of_previous(self, container: Container, lines: LogLines) -> None:
-        """What the run before this one wrote after we last heard of it, if that is still there."""
+        """Read what the previous run wrote after our last line, if its log still exists."""
         params = parameters(container.name, LogQuery(previous=True, since=lines.since))
         run = ContainerRun(container.pod, container.name, container.restarts - 1)
         lines.reconnect()
@@ -220,7 +220,7 @@ class Follower:
                 await self._put(lines.take(chunk), run)
             await self._put(lines.end(), run)
         except (Unreachable, ApiError):
-            return  # gone with its container
+            return  # the log was removed with its container
 
     async def _put(self, lines: list[Line], run: ContainerRun) -> None:
         since = self._query.since
@@ -229,7 +229,7 @@ class Follower:
                 await self._lines.put(Followed(line, run))
                 self._happened.set()
 
-    # --- what changes -------------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------------
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._known = None
@@ -242,18 +242,18 @@ class Follower:
             self._set(None)
 
     def _set(self, job: TFJob | None) -> None:
-        self.job, self._known = job, None  # which pods are a TfJob's is known when its random id is
+        self.job, self._known = job, None  # the random id of a TfJob selects its pods
         self._on_job(job)
         self._news()
 
     def _news(self) -> None:
         self._happened.set()
         self._changed.set()
-        self._changed = asyncio.Event()  # of each change one, for any number of readers that wait for the next
+        self._changed = asyncio.Event()  # one event per change, for all readers that wait for the next change
 
 
 async def happens(event: asyncio.Event, seconds: float) -> None:
-    # Before Python 3.12 `wait_for` forgets that it was cancelled if the event comes in the same moment.
+    # Before Python 3.12, `wait_for` loses a cancellation that comes at the same moment as the event.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,4 +1,4 @@
-"""Jobs of an API server one at a time, as commands read and edit them: the object, its state for people, its events.
+"""Read and edit single jobs of an API server, for commands: the object, its state for people, its events.
 
 The operator does not use this module: it has caches.
 """
@@ -44,16 +44,16 @@ BEGINNING = datetime.fromtimestamp(0, UTC)
 
 
 class NoTFJobs(KubeError):
-    """The API server has no such kind."""
+    """The API server does not have the kind."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(
-            f"the cluster {where(client)} knows no TFJobs", "Is the operator installed? tfjob operator install"
+            f"the cluster {where(client)} does not serve TFJobs", "Install the operator first: tfjob operator install"
         )
 
 
 def where(client: Client) -> str:
-    """How people call the cluster: `of context dev`, or by its address."""
+    """Return how people identify the cluster: `of context dev`, or its address."""
     access = client.access
     return f"of context {access.context}" if access.context else f"at {access.server}"
 
@@ -65,7 +65,8 @@ def resource_of(job: TFJob) -> Resource:
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
     """Return the job of that name, with its defaults; None if there is none. Raises NoTFJobs.
 
-    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects it.
+    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects the
+    other.
     """
     prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
     wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
@@ -93,7 +94,7 @@ async def again(client: Client, job: TFJob) -> TFJob | None:
 
 
 async def every(client: Client, namespace: str = "") -> list[TFJob]:
-    """The jobs of a namespace or, without one, of all; the newest last. Raises NoTFJobs."""
+    """Return the jobs of a namespace or, without one, of all; the newest last. Raises NoTFJobs."""
     jobs: list[TFJob] = []
     failures: list[ApiError] = []
     for kind, resource in JOB_KINDS.items():
@@ -108,7 +109,7 @@ async def every(client: Client, namespace: str = "") -> list[TFJob]:
 
 
 def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> None:
-    """Most clusters have one kind of jobs, and most users rights over one: what was found there is the answer."""
+    """Raise only if every kind failed: most clusters serve one kind, and most users may read one."""
     if len(failures) < asked:
         return
     for error in failures:
@@ -118,20 +119,20 @@ def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> N
 
 
 async def namespaces_with(client: Client, name: str) -> set[str]:
-    """Where jobs of that name are, as far as we may look; without a name, any jobs."""
+    """Return the namespaces with a job of that name (or any job), as far as we may look."""
     with suppress(Forbidden):
         return {job.metadata.namespace for job in await every(client) if name in ("", job.metadata.name)}
     return set()
 
 
 async def edit(client: Client, job: TFJob, change: Edit) -> TFJob:
-    """Applies `change` to the job as it is now; only what differs is sent, so that unknown fields stay."""
+    """Apply `change` to the current job; send only the differences, so that unknown fields stay."""
     namespace, name, uid, resource = job.metadata.namespace, job.metadata.name, job.metadata.uid, resource_of(job)
     for tries in range(1, EDIT_TRIES + 1):
         answer = await client.request("GET", resource.object_path(namespace, name))
         stored = msgspec.json.decode(answer, type=dict[str, Any])
         if stored["metadata"]["uid"] != uid:
-            raise Conflict(409, "Conflict", f"another job has the name {name} by now")
+            raise Conflict(409, "Conflict", f"{name} was replaced by another job with the same name")
         patch = difference(stored, _edited(stored, change))
         if not patch:
             return read_job(resource.kind, answer)
@@ -152,7 +153,7 @@ def _edited(stored: dict[str, Any], change: Edit) -> dict[str, Any]:
 
 
 async def changed(client: Client, job: TFJob, seconds: float) -> None:
-    """Waits until the job may be another than the one that was read, at most so long."""
+    """Wait until the job may have changed since it was read, at most this long."""
     params = {
         "watch": "1",
         "fieldSelector": f"metadata.name={job.metadata.name}",
@@ -168,7 +169,7 @@ async def changed(client: Client, job: TFJob, seconds: float) -> None:
     except TimeoutError:
         return
     except (KubeError, OSError):
-        # Whatever it is, the next look will tell, or go well again.
+        # The next read reports the error, or succeeds.
         await asyncio.sleep(min(seconds, client.durations.look.total_seconds()))
 
 
@@ -177,7 +178,7 @@ def read_job(kind: str, encoded: bytes | msgspec.Raw) -> TFJob:
 
 
 def job_of(stored: Stored) -> TFJob:
-    """Return the job, or as much of it as can be read if its spec is not valid."""
+    """Return the job; if its spec is not valid, its readable part."""
     job, _ = _kinds[stored.kind].read(stored)
     return job
 
@@ -206,9 +207,9 @@ def record(
 
 
 def state_of(job: TFJob) -> str:
-    """The state that our operator writes, else what the conditions of another one say.
+    """Return the state that our operator writes, else one from the conditions of another operator.
 
-    What was resumed is Pending, though the operator may not have seen that yet.
+    A resumed job is Pending, even if the operator has not seen that yet.
     """
     true = [condition.type for condition in job.status.conditions if condition.status == "True"]
     state = job.status.state or next((name for name in reversed(true) if name != "Created"), PENDING)
@@ -216,7 +217,7 @@ def state_of(job: TFJob) -> str:
 
 
 def is_unseen(job: TFJob, now: datetime, patience: timedelta) -> bool:
-    """Return whether no operator has looked at a job for longer than it should take one."""
+    """Return whether no operator has processed a job for longer than it should take."""
     status, made = job.status, job.metadata.creation_timestamp
     looked_at = status.state or status.conditions or is_elsewhere(job)
     return not looked_at and made is not None and now - made > patience
@@ -230,7 +231,7 @@ def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
     if unseen:
-        return f"no operator has looked at it; is one running? tfjob doctor{options}"
+        return f"no operator has looked at it. To check that one is running: tfjob doctor{options}"
     return ""
 
 
@@ -247,7 +248,7 @@ def _reason(job: TFJob, state: str, *, unseen: bool) -> str:
 
 
 class ObjectReference(Model, frozen=True):
-    """What an Event is about."""
+    """The object that an Event is about."""
 
     kind: str = ""
     name: str = ""
@@ -255,14 +256,14 @@ class ObjectReference(Model, frozen=True):
 
 
 class EventSeries(Model, frozen=True):
-    """How often, and when last, where the newer API counts."""
+    """Count and time of repetitions in the newer API."""
 
     count: int = 0
     last_observed_time: datetime | None = None
 
 
 class KubeEvent(Model, frozen=True):
-    """An Event as the API server keeps it; of its many times some are set."""
+    """An Event as the API server stores it; only some of its times are set."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
@@ -285,7 +286,7 @@ class KubeEvent(Model, frozen=True):
 
 
 async def events_of(client: Client, job: TFJob) -> list[RecordedEvent]:
-    """What happened to a job and to its pods, in order; a pod is called like its replica."""
+    """Return the events of a job and its pods in order; replica names replace the names of pods."""
     found = await client.list(CORE_EVENTS, job.metadata.namespace, type=KubeEvent)
     return story(job, found.items)
 
@@ -300,13 +301,13 @@ def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
         if about.kind in JOB_KINDS and about.uid == job.metadata.uid:
             told.append(_event(event, first))
         elif about.kind in ("Pod", "Job") and (name := tasks.get(_own_name(about.name, job))) and _is_later(event, job):
-            # By name and time: the pods that matter most are those that are gone.
+            # Match by name and time: the most important pods no longer exist.
             told.append(_event(event, first, f"{name}: "))
     return sorted(told, key=lambda event: event.time)
 
 
 def _own_name(name: str, job: TFJob) -> str:
-    """The name without what a Job adds to its pods': `master-76no-0` of `master-76no-0-x7k2p`."""
+    """Return the name without the suffix that a Job adds: `master-76no-0` for `master-76no-0-x7k2p`."""
     return "-".join(name.split("-")[:3]) if origin(job).wraps_pods else name
 
 

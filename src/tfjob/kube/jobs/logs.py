@@ -1,4 +1,4 @@
-"""The logs of a job from wherever they are: its pods, the record of an attached run, the last lines in its status."""
+"""The logs of a job from all sources: its pods, the record of an attached run, the last lines in its status."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class JobLogs:
         self._record: JobRecord | None = records.of(job)
 
     async def labels(self, replica: str | None, *, gone: bool) -> list[str]:
-        """How the lines that there are, of those that `replica` means, are called."""
+        """Return the labels of the available logs that `replica` selects."""
         started = [container.label for container in await self._containers(replica, gone=gone) if container.has_log]
         kept = self._record.runs(replica) if self._record else ()
         ended = [end.replica for previous in (True, False) for end in self._ends(replica, previous=previous)]
         return list(dict.fromkeys([*started, *kept, *ended]))
 
     def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
-        """Lines in batches; `gone` says that the job is."""
+        """Return lines in batches; `gone` means that the job no longer exists."""
         return self._follow(query) if query.follow and not gone else self._read(query, gone=gone)
 
     async def _read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
@@ -61,12 +61,12 @@ class JobLogs:
         return containers_of(pods, replica)
 
     def _kept(self, query: LogQuery, present: set[str], containers: list[Container]) -> list[Line]:
-        """Lines of those that no pod has lines of: from the record, else the last words in the status."""
+        """Return lines of containers that no pod has lines of: from the record, else the last lines in the status."""
         lines: list[Line] = []
         if self._record is not None:
             runs = {label: known for label, known in self._record.runs(query.replica).items() if label not in present}
             for container in containers:
-                # The container that is there now is the newest run, whether it was recorded or not.
+                # The existing container is the newest run, recorded or not.
                 known = runs.get(container.label, [])
                 if known and container.run.folder(self._record.folder) not in known:
                     known.append(None)
@@ -78,7 +78,7 @@ class JobLogs:
         return sorted(lines, key=lambda line: line.time)
 
     def _ends(self, replica: str | None, *, previous: bool) -> list[Verdict]:
-        """The end whose last lines the status keeps: of an attempt that was followed by another, or the job's."""
+        """Return the failure whose last lines the status keeps: of the previous attempt, or of the job."""
         status = self._job.status
         end = (status.last_restart and status.last_restart.cause) if previous else status.failure
         if not (end and end.last_lines and end.replica):
@@ -90,5 +90,5 @@ def _last_words(verdict: Verdict) -> list[Line]:
     label = verdict.replica
     time = verdict.time or datetime.fromtimestamp(0, UTC)
     attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""
-    head = f"[tfjob: the log{attempt} is gone; these last lines were kept in the job's status]"
+    head = f"[tfjob: the log{attempt} no longer exists; the job's status kept these last lines]"
     return [Line(time, label, head, notice=True), *(Line(time, label, text) for text in verdict.last_lines)]

@@ -1,4 +1,4 @@
-"""What the pods of a job use, where the cluster serves metrics.k8s.io."""
+"""Resource usage of a job's pods, if the cluster serves metrics.k8s.io."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tfjob.kube.jobs.container_logs import selector
 
 
 class ContainerMetrics(Struct):
-    """One container."""
+    """Usage of one container."""
 
     usage: dict[str, str] = {}
 
 
 class PodMetrics(Struct):
-    """One pod, as the metrics server last measured it."""
+    """Usage of one pod, as the metrics server last measured it."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     containers: list[ContainerMetrics] = []
@@ -37,7 +37,7 @@ class PodMetrics(Struct):
 
 
 async def usage_by_pod(client: Client, job: TFJob) -> Mapping[str, Usage] | None:
-    """By the name of the pod; None when the cluster does not serve it, or not to us."""
+    """Return the usage by pod name; None if the cluster does not serve it, or not to us."""
     try:
         found = await client.list(POD_METRICS, job.metadata.namespace, label_selector=selector(job), type=PodMetrics)
     except (NotFound, Forbidden):

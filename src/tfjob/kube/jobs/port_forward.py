@@ -1,7 +1,7 @@
-"""The pods of a cluster as the ends of forwarded ports, over web sockets of the API server: one for each connection.
+"""Forward ports to pods of a cluster over web sockets of the API server, one per connection.
 
-Every message begins with the number of its channel: data, or what went wrong. The first message of each channel only
-repeats the number of the port.
+Every message begins with the number of its channel: data or error. The first message of each channel only repeats the
+port number.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KubePlace:
 async def connect(
     client: Client, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Copies both ways between a connection and a port of a pod until either ends. Raises KubeError."""
+    """Copy data between a connection and a port of a pod until either ends. Raises KubeError."""
     path = PODS.object_path(pod.metadata.namespace, pod.metadata.name, "portforward")
     try:
         async with client.websocket(path, [("ports", str(port))], (PROTOCOL,)) as socket:
@@ -63,11 +63,10 @@ async def connect(
                 with suppress(asyncio.CancelledError):
                     await sending
     except ConnectionError:
-        pass  # the client of the connection has gone away
+        pass  # the local client closed the connection
 
 
 async def _send(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Copies from the connection to the pod until either ends."""
     with suppress(ConnectionError):
         while data := await reader.read(CHUNK):
             await socket.send_bytes(bytes([DATA]) + data)
@@ -75,7 +74,7 @@ async def _send(reader: asyncio.StreamReader, socket: aiohttp.ClientWebSocketRes
 
 
 async def _receive(socket: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
-    """Copies from the pod to the connection until the pod's end of it is closed. Raises KubeError."""
+    """Copy data from the pod to the connection until the pod closes it. Raises KubeError."""
     begun: set[int] = set()
     async for message in socket:
         data: bytes = message.data if isinstance(message.data, bytes) else str(message.data).encode()

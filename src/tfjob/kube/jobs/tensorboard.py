@@ -1,6 +1,6 @@
-"""The TensorBoards of jobs of a cluster, each at a port of this machine.
+"""Forward ports of this machine to the TensorBoards of jobs on a cluster.
 
-Each runs where the volumes of its job are, so none of them could show the curves of all.
+Each TensorBoard runs where the volumes of its job are, so none of them could show the curves of all jobs.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from tfjob.plan.build.tensorboard import PORT, labels
 logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 120.0
-"""How long its pod may take to be ready: an image has to be pulled."""
+"""How long a pod may take to become ready: its image must be pulled."""
 LOOK_SECONDS = 3.0
-"""How long a TensorBoard that is ready may take to find its first event file."""
+"""How long a ready TensorBoard may take to find its first event file."""
 STEP_SECONDS = 0.5
 
 
 class NotReady(KubeError):
-    """There is no pod that could answer."""
+    """No pod of the TensorBoard can answer."""
 
 
 async def show(
     client: Client, jobs: Mapping[str, TFJob], port: int | None, ready: Callable[[Sequence[Board]], None]
 ) -> None:
-    """Forwards a port of this machine to the TensorBoard of each job until cancelled.
+    """Forward a port of this machine to the TensorBoard of each job until cancelled.
 
-    Only one of them can have a port that is asked for. Raises NotReady if one has no pod in time.
+    A requested port can serve only one of them. Raises NotReady if a TensorBoard has no ready pod in time.
     """
     if port and len(jobs) > 1:
-        hint = "Leave --port out, or show one job at a time."
-        raise KubeError(f"port {port} can lead to one TensorBoard, and each of these jobs has its own", hint)
+        hint = "Omit --port, or show one job at a time."
+        raise KubeError(f"port {port} can serve one TensorBoard only, but each of these jobs has its own", hint)
     async with AsyncExitStack() as forwards:
         boards = [await _forward(client, name, job, port, forwards) for name, job in jobs.items()]
         ready(boards)
@@ -55,32 +55,31 @@ async def show(
 
 
 async def _forward(client: Client, name: str, job: TFJob, port: int | None, forwards: AsyncExitStack) -> Board:
-    """Listens for one job until the stack ends."""
     assert job.spec.tensor_board is not None
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (why := _why_not_ready(job, await _pods(client, job))) and time.monotonic() < deadline:
         await asyncio.sleep(STEP_SECONDS)
     if why:
         raise NotReady(
-            why, f"Look at it: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
+            why, f"For details: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
         )
 
     target = Target(f"TensorBoard {tensorboard_name(job)}", lambda: _pods(client, job), is_ready)
     server = await _listen(Forward(partial(connect, client), target, logger.warning), port)
-    forwards.callback(server.close)  # without waiting: a page that is open asks again and again
+    forwards.callback(server.close)  # do not wait: an open page keeps sending requests
     url = f"http://{LOCALHOST}:{server.sockets[0].getsockname()[1]}/"
     return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url))
 
 
 async def _listen(forward: Forward, port: int | None) -> asyncio.Server:
-    """At the port that is wanted; without a wish at the usual one or, if that is taken, at any."""
+    """Listen at the requested port; without a request, at the usual one or, if that is taken, at any."""
     try:
         return await forward.listen(LOCALHOST, PortPair(PORT if port is None else port, str(PORT)))
     except OSError as error:
         if port is None:
             return await forward.listen(LOCALHOST, PortPair(0, str(PORT)))
         why = error.strerror or str(error)
-        raise KubeError(f"port {port} cannot be used: {why}", "Choose another one, or leave --port out.") from None
+        raise KubeError(f"cannot listen on port {port}: {why}", "Choose another port, or omit --port.") from None
 
 
 async def _pods(client: Client, job: TFJob) -> list[Pod]:
@@ -89,7 +88,7 @@ async def _pods(client: Client, job: TFJob) -> list[Pod]:
 
 
 def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
-    """What a TensorBoard waits for; empty if it is ready."""
+    """Return what a TensorBoard waits for; empty if it is ready."""
     if any(map(is_ready, pods)):
         return ""
     name = tensorboard_name(job)
@@ -104,7 +103,7 @@ def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
 
 
 async def _is_empty(url: str) -> bool:
-    """Whether TensorBoard has found no event file, which may take it a moment."""
+    """Return whether TensorBoard finds no event file; the first one may take a moment."""
     import aiohttp
 
     deadline = time.monotonic() + LOOK_SECONDS
@@ -115,7 +114,7 @@ async def _is_empty(url: str) -> bool:
                     if msgspec.json.decode(await answer.read()):
                         return False
             except (aiohttp.ClientError, msgspec.DecodeError):
-                return False  # it does not tell; the browser will
+                return False  # unknown; the browser will show it
             if time.monotonic() > deadline:
                 return True
             await asyncio.sleep(STEP_SECONDS)

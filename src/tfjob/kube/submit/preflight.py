@@ -1,4 +1,4 @@
-"""What a cluster would say to a job, asked without making anything: the server's own checks, and references."""
+"""Check a job against a cluster without creating anything: the server's checks, and references to other objects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tfjob.plan.facts.tasks import Task, replicas_of
 
 RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}
 CANNOT = " cannot "
-"""In the sentence with which RBAC refuses, unlike in those of admission."""
+"""Part of the message of an RBAC rejection, unlike those of admission."""
 
 
 @dataclass
 class Preflight:
-    """Asks about one job; `brought` are the objects of its manifest, which need not exist yet."""
+    """The checks of one job; `brought` are the objects of its manifest, which need not exist yet."""
 
     client: Client
     job: TFJob
@@ -48,12 +48,12 @@ class Preflight:
         return self.job.metadata.namespace
 
     async def _server(self) -> list[Problem]:
-        """The schema, the webhooks and the rights, as the API server applies them."""
+        """Let the API server check schema, webhooks and permissions."""
         manifest, _ = to_version(self.job, API_VERSION)
         try:
             await create(self.client, await as_kept(self.client, manifest), dry_run=True)
         except AlreadyExists:
-            return [Problem("metadata.name", "a job of that name exists on the cluster", warning=True)]
+            return [Problem("metadata.name", "a job with this name already exists on the cluster", warning=True)]
         except ApiError as error:
             return refusals(error)
         return []
@@ -66,17 +66,17 @@ class Preflight:
             wanted += [one._replace(path=(*base, *one.path)) for one in references(spec)]
         documents = {(one["kind"], one["metadata"]["name"]): one for one in self.brought}
         if has_default_server(self.job):
-            own = config_map(self.job)  # which the operator will make
+            own = config_map(self.job)  # the operator will create it
             documents[own.kind, own.metadata.name] = {"data": own.data}
         names = {(one.kind, one.name) for one in wanted} - documents.keys()
         looked = await asyncio.gather(*(self._look(kind, name) for kind, name in sorted(names)))
         known = {**documents, **dict(zip(sorted(names), looked, strict=True))}
         problems = [problem for one in wanted if (problem := _fault(one, known[one.kind, one.name])) is not None]
         hidden = sorted({kind for (kind, _), value in known.items() if value is _HIDDEN})
-        unknown = "so it is not known whether those that the job needs exist"
+        unchecked = "so tfjob cannot check whether those that the job needs exist"
         return [
             *problems,
-            *(Problem("", f"you may not read a {kind} there, {unknown}", warning=True) for kind in hidden),
+            *(Problem("", f"you may not read {kind}s in this namespace, {unchecked}", warning=True) for kind in hidden),
         ]
 
     async def _look(self, kind: str, name: str) -> Mapping[str, Any] | None:
@@ -88,7 +88,7 @@ class Preflight:
             return _HIDDEN
 
     async def _pods(self) -> list[Problem]:
-        """What admission says to a pod of each type: security standards, policies, classes and accounts."""
+        """Let admission check a pod of each type: security standards, policies, classes and accounts."""
         job = with_defaults(self.job)
         kinds = [kind for kind in job.spec.tf_replica_specs if replicas_of(job, kind)]
         found = await asyncio.gather(*(self._pod(job, kind) for kind in kinds))
@@ -104,15 +104,15 @@ class Preflight:
         except ApiError as error:
             at = f"spec.tfReplicaSpecs.{kind}.template"
             if isinstance(error, Forbidden) and CANNOT in error.message:
-                return []  # our own rights are not the operator's
+                return []  # the operator creates pods with its own permissions
             if isinstance(error, Forbidden) and "exceeded quota" in error.message:
-                return [Problem(at, error.message, "the job will wait", warning=True)]
+                return [Problem(at, error.message, "the job waits until the quota allows its pods", warning=True)]
             return [replace(one, path=f"{at}.{one.path}" if one.path else at) for one in refusals(error)]
         return []
 
 
 _HIDDEN: Mapping[str, Any] = {}
-"""Stands for an object that we may not read."""
+"""An object that we may not read."""
 
 
 async def object_problems(client: Client, document: dict[str, Any], namespace: str) -> list[Problem]:
@@ -131,7 +131,7 @@ def refusals(error: ApiError) -> list[Problem]:
 
 
 def _path(told: str) -> str:
-    """A field as the API server writes it: `spec.containers[0].image`, or `<nil>`."""
+    """Convert a field of the API server: `spec.containers[0].image`, or `<nil>`."""
     try:
         return path_text(path_parts(told)) if told != "<nil>" else ""
     except ValueError:
@@ -140,13 +140,13 @@ def _path(told: str) -> str:
 
 def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:
     if found is None:
-        hint = f"create it, or add it to the manifest's file as a document of its own, kind: {one.kind}"
-        return Problem(path_text(one.path), f"there is no {one.kind} {one.name} on the cluster", hint)
+        hint = f"create it, or add it to the manifest file as a separate document of kind {one.kind}"
+        return Problem(path_text(one.path), f"{one.kind} {one.name} does not exist on the cluster", hint)
     if found is _HIDDEN or one.kind == CLAIM:
         return None
     keys = {*(found.get("data") or {}), *(found.get("stringData") or {}), *(found.get("binaryData") or {})}
     missing = [key for key in one.keys if key not in keys]
     if not missing:
         return None
-    known = f"it has {', '.join(sorted(keys))}" if keys else "it is empty"
+    known = f"its keys are {', '.join(sorted(keys))}" if keys else "it has no keys"
     return Problem(path_text(one.path), f"{one.kind} {one.name} has no key {missing[0]}", known)

@@ -1,4 +1,4 @@
-"""A manifest on its way to an API server: its objects, then its jobs; all of them or none."""
+"""Submit a manifest to an API server: its objects, then its jobs; all of them or none."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.jobs import state_of
 
 BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES, DEPLOYMENTS)}
-"""The kinds that may stand beside a job, or alone."""
+"""The kinds that a manifest may contain with or without jobs."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Jobs as the cluster keeps them, each with its namespace, and the objects of their manifest.
+    """Jobs as the cluster stores them, each with its namespace, and the objects of their manifest.
 
-    `namespace` is that of objects that name none.
+    `namespace` applies to objects that name none.
     """
 
     manifests: Sequence[dict[str, Any]]
@@ -35,7 +35,7 @@ class Submission:
 
 
 class Interrupted(Exception):
-    """The submission was cancelled; by then all jobs had been made, or none."""
+    """The submission was cancelled; either all jobs exist, or none."""
 
     def __init__(self, made: Sequence[TFJob] = ()) -> None:
         super().__init__(", ".join(job.metadata.name for job in made))
@@ -43,9 +43,9 @@ class Interrupted(Exception):
 
 
 async def submit(client: Client, submission: Submission) -> list[TFJob]:
-    """Create everything; raise before anything is created if a name is taken or the API server rejects a job.
+    """Create everything. If a name is taken or the API server rejects a job, raise before creating anything.
 
-    Raises Interrupted if it is cancelled; a creation that has begun is completed first.
+    Raises Interrupted if cancelled; a creation that has begun is completed first.
     """
     try:
         await _check(client, submission)
@@ -55,7 +55,7 @@ async def submit(client: Client, submission: Submission) -> list[TFJob]:
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
-        # Half of it would be worse than all of it, and only an answer tells what there is.
+        # Finish: half a submission would be worse, and only the answers show what exists.
         raise Interrupted(await creating) from None
 
 
@@ -75,7 +75,7 @@ async def _create_all(client: Client, submission: Submission) -> list[TFJob]:
     made: list[TFJob] = []
     try:
         for manifest in submission.manifests:
-            made.append(await create(client, manifest))  # noqa: PERF401 (what was made before a refusal counts)
+            made.append(await create(client, manifest))  # noqa: PERF401 (a failure must leave the earlier ones in `made`)
     except KubeError:
         for job in made:
             await client.delete(jobs.resource_of(job), job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
@@ -84,21 +84,21 @@ async def _create_all(client: Client, submission: Submission) -> list[TFJob]:
 
 
 async def refuse_if_in_use(client: Client, namespace: str, name: str) -> None:
-    """Raise NameInUse if there is a job of that name, also a finished one: on a cluster others may want to see it."""
+    """Raise NameInUse if a job has this name, even a finished one: others may want to see it."""
     found = await jobs.get(client, namespace, name)
     if found is not None:
         raise NameInUse(name, namespace, state_of(found), found.metadata.creation_timestamp)
 
 
 async def as_kept(client: Client, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a v1 manifest as the cluster keeps such a job: in its own kind, if the cluster serves that."""
+    """Return a v1 manifest as the cluster stores such a job: in its original kind, if the cluster serves that."""
     kept = as_kept_in_own_kind(manifest)
     own = JOB_KINDS[kept["kind"]]
     return kept if kept is manifest or await client.serves(own) else manifest
 
 
 def as_kept_in_own_kind(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a v1 manifest as a cluster keeps it that serves the kind of job that it was written for."""
+    """Return a v1 manifest in the kind that it was written for."""
     written_for = (manifest["metadata"].get("annotations") or {}).get(ORIGIN)
     dialect = DIALECTS.get(written_for or API_VERSION)
     return converted(manifest, dialect.api_version) if dialect and dialect.resource != TFJOBS else manifest
@@ -113,13 +113,13 @@ async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = Fa
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise KubeError(
-                f"there is no namespace {namespace}", f"Make it: kubectl create namespace {namespace}"
+                f"namespace {namespace} does not exist", f"Create it: kubectl create namespace {namespace}"
             ) from None
         raise jobs.NoTFJobs(client) from None
 
 
 async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry_run: bool = False) -> None:
-    """Make an object beside jobs what the manifest says, whether it exists or not."""
+    """Create or update an object of the manifest that is not a job."""
     metadata = document["metadata"]
     resource, name = BESIDE[document["kind"]], metadata["name"]
     where = metadata.get("namespace") or namespace
@@ -132,7 +132,7 @@ async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry
 
 
 def applied(document: dict[str, Any]) -> dict[str, Any]:
-    """The document as an apply sends it: `stringData` encoded, for nobody could ever take it away again otherwise."""
+    """Return the document with `stringData` encoded: a later apply could not remove keys of `stringData`."""
     if document["kind"] != "Secret" or not document.get("stringData"):
         return document
     plain = {key: base64.b64encode(str(text).encode()).decode() for key, text in document["stringData"].items()}

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tfjob.api.objects import Pod
-from tfjob.local.sandbox import cgroups, rootfs, supervisor
+from tfjob.local.sandbox import cgroups, processes, rootfs, supervisor
 from tfjob.records.pods import pod_folder as pod_folder
 
 
@@ -16,7 +16,7 @@ def was_launched(folder: Path) -> bool:
 
 def sweep(pod: Pod) -> None:
     """End and remove what a killed supervisor left: processes that escaped it, and cgroups."""
-    supervisor.sweep(pod.metadata.uid)
+    processes.sweep(pod.metadata.uid)
     cgroups.sweep(pod.metadata.uid)
 
 

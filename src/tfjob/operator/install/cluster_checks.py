@@ -1,9 +1,9 @@
-"""Checks of a cluster: which parts of ours it has, and what the user may do there. They change nothing."""
+"""Read-only checks of a cluster: its version, our CRD and operator, and the permissions of the user."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ FRESH = timedelta(seconds=60)
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: whether it passed, else what is wrong and what to do."""
+    """The result of one check; if it is not `ok`, the problem and how to fix it."""
 
     title: str
     ok: bool
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of ours in the cluster: where, which image, how many of its pods are ready."""
+    """A Deployment of our operator; `ready` is the number of its ready pods."""
 
     namespace: str
     image: str
@@ -48,7 +48,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Versions:
-    """The release of each part; empty where unknown."""
+    """The release of each part; empty if unknown."""
 
     server: ServerVersion
     crd: str
@@ -66,23 +66,19 @@ class Versions:
         return ""
 
 
-RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "you can view jobs": ((GROUP, "tfjobs", "get"), (GROUP, "tfjobs", "list"), ("", "pods", "list")),
-    "you can create, change and delete jobs": (
-        (GROUP, "tfjobs", "create"),
-        (GROUP, "tfjobs", "patch"),
-        (GROUP, "tfjobs", "delete"),
-    ),
-    "you can watch jobs": ((GROUP, "tfjobs", "watch"), ("", "pods", "watch")),
-    "you can read logs": (("", "pods/log", "get"),),
-    "you can read events": (("", "events", "list"),),
-    "you can run commands in replicas": (("", "pods/exec", "create"),),
+RIGHTS = {
+    "you can view jobs": ("get tfjobs", "list tfjobs", "list pods"),
+    "you can create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
+    "you can watch jobs": ("watch tfjobs", "watch pods"),
+    "you can read logs": ("get pods/log",),
+    "you can read events": ("list events",),
+    "you can run commands in replicas": ("create pods/exec",),
 }
-"""What commands need, by group, resource and verb."""
+"""The permissions that commands need."""
 
 
 async def examine(client: Client, namespace: str) -> list[Finding]:
-    """Check everything that commands need in a namespace. Raises KubeError if the API server cannot be asked."""
+    """Check everything that commands need in a namespace. Raises KubeError if the API server does not answer."""
     version = await server_version(client)
     rights = asyncio.gather(*(_right(client, namespace, title, needed) for title, needed in RIGHTS.items()))
     parts = await asyncio.gather(_crd(client), _operator(client), rights)
@@ -110,7 +106,7 @@ async def _crd(client: Client) -> list[Finding]:
             return [Finding("it serves TfJobs of tensorflow.org", True)]
         return [Finding(title, False, f"there is no CRD {CRD_NAME}", "Install the operator: `tfjob operator install`.")]
     except Forbidden:
-        return []  # users need no right to look at CRDs; the commands work without
+        return []  # the commands work without the right to read CRDs
     problem, _, fix = (crd_problem(found) or "").partition("; ")
     return [Finding(title, not problem, problem, fix)]
 
@@ -134,9 +130,17 @@ async def _operator(client: Client) -> list[Finding]:
 
 
 async def deployments(client: Client) -> list[Operator]:
-    """Return our operators that the user may see: everywhere, else in the usual namespace."""
+    """Return our operators that the user may list: in all namespaces, else in the default namespace."""
     selector = ",".join(f"{key}={value}" for key, value in labels().items())
-    return [_operator_of(deployment) for deployment in await _visible(client, DEPLOYMENTS, label_selector=selector)]
+    return [
+        Operator(
+            namespace=one["metadata"]["namespace"],
+            image=(one["spec"]["template"]["spec"].get("containers") or [{}])[0].get("image", ""),
+            ready=(one.get("status") or {}).get("readyReplicas", 0),
+            replicas=one["spec"].get("replicas", 1),
+        )
+        for one in await _visible(client, DEPLOYMENTS, label_selector=selector)
+    ]
 
 
 async def _visible(client: Client, resource: Resource, **selectors: str) -> list[dict[str, Any]]:
@@ -148,19 +152,8 @@ async def _visible(client: Client, resource: Resource, **selectors: str) -> list
     return []
 
 
-def _operator_of(deployment: Mapping[str, Any]) -> Operator:
-    spec = deployment["spec"]
-    containers = spec["template"]["spec"].get("containers") or [{}]
-    return Operator(
-        namespace=deployment["metadata"]["namespace"],
-        image=containers[0].get("image", ""),
-        ready=(deployment.get("status") or {}).get("readyReplicas", 0),
-        replicas=spec.get("replicas", 1),
-    )
-
-
 async def _lease_holder(client: Client) -> str:
-    """Return the current leader, for an operator that runs outside the cluster."""
+    """Return the current leader, which may run outside the cluster."""
     for lease in await _visible(client, LEASES, field_selector=f"metadata.name={LEASE_NAME}"):
         spec = lease.get("spec") or {}
         renewed, holder = spec.get("renewTime"), spec.get("holderIdentity")
@@ -176,19 +169,17 @@ async def _found_crd(client: Client) -> dict[str, Any] | None:
         return None
 
 
-async def _right(client: Client, namespace: str, title: str, rights: Iterable[tuple[str, str, str]]) -> Finding:
-    denied = [
-        f"{verb} {resource}"
-        for group, resource, verb in rights
-        if not await _may(client, namespace, group, resource, verb)
-    ]
+async def _right(client: Client, namespace: str, title: str, rights: Iterable[str]) -> Finding:
+    denied = [right for right in rights if not await _may(client, namespace, right)]
     problem = f"missing permissions in namespace {namespace}: {', '.join(denied)}" if denied else ""
     fix = f"Ask for the ClusterRole edit in namespace {namespace}; once the operator is installed, it includes them."
     return Finding(title, not denied, problem, fix)
 
 
-async def _may(client: Client, namespace: str, group: str, resource: str, verb: str) -> bool:
+async def _may(client: Client, namespace: str, right: str) -> bool:
+    verb, _, resource = right.partition(" ")
     name, _, subresource = resource.partition("/")
+    group = GROUP if name == "tfjobs" else ""
     attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
     review = {
         "apiVersion": ACCESS_REVIEWS.api_version,

@@ -1,7 +1,7 @@
-"""Take TFJobs over from other operators: which ones handle them, and the steps of the handover.
+"""Take over TFJobs from other operators: find them, and list the steps of the handover.
 
-training-operator stays for its other kinds, without TFJob. Its webhook for TFJob is removed, because it would reject
-every job once it has no server. Pods of running jobs are not touched.
+training-operator keeps its other kinds. Its webhook for TFJob is removed, because it would reject every job once its
+server is gone. Pods of running jobs are not touched.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ Object = Mapping[str, Any]
 KIND = "TFJob"
 OTHER_KINDS = ("PyTorchJob", "XGBoostJob", "MPIJob", "MXJob", "PaddleJob", "JAXJob")
 FLAG = "enable-scheme"
+SCALE_TO_ZERO: tuple[Object, ...] = ({"op": "add", "path": "/spec/replicas", "value": 0},)
 WEBHOOK_ENTRY = "validator.tfjob.training-operator.kubeflow.org"
 TRAINING_OPERATOR = {"training-operator"}
 TF_OPERATOR = {"tf-operator", "tf_operator"}
-"""The images of operators, without registry and tag; the second ones know TFJob alone."""
+"""The names of operator images, without registry and tag; a TF_OPERATOR handles only TFJob."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,10 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
     for one in deployments:
         metadata = one["metadata"]
         place: str = metadata.get("namespace", "")
-        if _is_of_ours(metadata) and place != namespace and not (one_namespace and _is_restricted(one)):
+        containers = one["spec"]["template"]["spec"].get("containers") or []
+        words = [word for container in containers for word in container.get("args") or []]
+        restricted = any(word.startswith("--namespace") for word in words)
+        if _is_of_ours(metadata) and place != namespace and not (one_namespace and restricted):
             return place
     return ""
 
@@ -70,11 +74,6 @@ def ours_elsewhere(deployments: Iterable[Object], namespace: str, *, one_namespa
 def _is_of_ours(metadata: Object) -> bool:
     given = metadata.get("labels") or {}
     return metadata["name"] == NAME and all(given.get(key) == value for key, value in labels().items())
-
-
-def _is_restricted(deployment: Object) -> bool:
-    containers = deployment["spec"]["template"]["spec"].get("containers") or []
-    return any(word.startswith("--namespace") for container in containers for word in container.get("args") or [])
 
 
 def _webhook_steps(configuration: Object) -> Iterable[Step]:
@@ -100,7 +99,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
     elif index < 0 or deployment["spec"].get("replicas") == 0:
         return
     elif image in TF_OPERATOR:
-        yield Step(said, DEPLOYMENTS, *place, _to_zero())
+        yield Step(said, DEPLOYMENTS, *place, SCALE_TO_ZERO)
     else:
         patch = _without_tfjob(deployment["spec"]["template"]["spec"]["containers"][index], index, kinds)
         if patch is not None:
@@ -108,16 +107,17 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
 
 
 def _operator_container(deployment: Object) -> tuple[int, str]:
-    """Return the index and image of the container with an operator that may handle TFJobs; -1 if there is none."""
+    """Return the index and image name of the container with another operator; -1 if there is none."""
     for index, container in enumerate(deployment["spec"]["template"]["spec"].get("containers") or []):
-        image = _base_name(container.get("image", ""))
+        # `name` of `registry:5000/path/name:tag@digest`
+        image = container.get("image", "").partition("@")[0].rpartition("/")[2].partition(":")[0]
         if image in TRAINING_OPERATOR | TF_OPERATOR:
             return index, image
     return -1, ""
 
 
 def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the patch after which training-operator leaves TFJob out; None if it does so already."""
+    """Return the patch that makes training-operator ignore TFJob; None if it already does."""
     command, in_command = _parted(container.get("command") or [])
     arguments, in_arguments = _parted(container.get("args") or [])
     schemes = in_command + in_arguments
@@ -127,7 +127,7 @@ def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tup
     if not schemes:
         wanted = [kind for kind in OTHER_KINDS if kind in kinds]
     if not wanted:
-        return _to_zero()
+        return SCALE_TO_ZERO
     place = f"/spec/template/spec/containers/{index}"
     flags = [f"--{FLAG}={kind}" for kind in wanted]
     patch: list[Mapping[str, Any]] = [{"op": "add", "path": f"{place}/args", "value": [*arguments, *flags]}]
@@ -137,7 +137,7 @@ def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tup
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split off the flags that name kinds; return the other arguments and the kinds. `--flag x` is `--flag=x`."""
+    """Return the other arguments, and the kinds in the flags that enable kinds (`--flag x` or `--flag=x`)."""
     kept: list[str] = []
     kinds: list[str] = []
     rest = iter(words)
@@ -148,12 +148,3 @@ def _parted(words: list[str]) -> tuple[list[str], list[str]]:
         else:
             kept.append(word)
     return kept, kinds
-
-
-def _to_zero() -> tuple[Mapping[str, Any], ...]:
-    return ({"op": "add", "path": "/spec/replicas", "value": 0},)
-
-
-def _base_name(image: str) -> str:
-    """Return `name` for `registry:5000/path/name:tag@digest`."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

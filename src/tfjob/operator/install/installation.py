@@ -2,7 +2,7 @@
 
     await Installation(client, settings, print).install()
 
-Objects are applied on the server side: what others added to them stays. Only objects with our label are removed.
+Objects are applied on the server side, so fields that others added stay. Only objects with our label are removed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -47,7 +48,7 @@ def on_cluster(
     say: Callable[[str], None],
     work: Callable[[Installation], Coroutine[Any, Any, None]],
 ) -> None:
-    """Do some work on the cluster of a context. Raises KubeError."""
+    """Run `work` with an installation on the cluster of a context. Raises KubeError."""
     access = config.load(context)
 
     async def connected() -> None:
@@ -69,8 +70,12 @@ class Installation:
         """Apply everything. Raises Refused if the cluster is too old or another operator handles TFJobs."""
         if problem := version_problem(await server_version(self.client)):
             raise Refused(problem)
-        if self.settings.namespace_only:
-            await self._need_crd()
+        served = await self.client.serves(TFJOBS) or await self.client.serves(TF_JOBS)
+        if self.settings.namespace_only and not served:
+            raise Refused(
+                "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
+                f"Ask an administrator to run: {MAKE_CRDS}",
+            )
         await self._hand_over(await self._others(), allowed=take_over)
         await self._ensure_namespace()
         if not self.settings.api_versions.older and not self.settings.namespace_only:
@@ -96,17 +101,20 @@ class Installation:
                 await self._delete(one)
         if not self.settings.namespace_only:
             await self._serve_v1_alone()
-        await self._delete_lease()
+        with suppress(NotFound):  # the Lease has no label, because the operator created it
+            await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
+            self.say(f"deleted Lease {LEASE_NAME}")
 
     async def purged(self) -> tuple[list[Object], list[str]]:
-        """Return what `purge` would delete: our objects, and the jobs that the CRD takes along."""
+        """Return what `purge` would delete: our objects, and the jobs that go with the CRD."""
         found = [one for one in self._last_to_go() if await self._ours(one) is not None]
         if not any(one["kind"] == "CustomResourceDefinition" for one in found):
             return found, []
         return found, [
             f"{kind} {job['metadata']['namespace']}/{job['metadata']['name']}"
             for kind, resource in JOB_KINDS.items()
-            for job in await self._every(resource)
+            if await self.client.serves(resource)
+            for job in (await self.client.list(resource)).items
         ]
 
     async def purge(self, objects: Iterable[Object]) -> None:
@@ -114,44 +122,28 @@ class Installation:
             await self._delete(one)
 
     def _last_to_go(self) -> list[Object]:
-        """Return what jobs and their users need even without an operator; it belongs to no namespace."""
+        """Return the objects that jobs and their users need even without an operator; none is in a namespace."""
         if self.settings.namespace_only:
             return []
         crds = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in (CRD_NAME, TF_JOB_CRD_NAME)]
         users = rbac.for_users(self.settings.api_versions.groups)
         return [*crds, *users, *([own_namespace()] if self.settings.namespace == NAMESPACE else [])]
 
-    async def _every(self, resource: Resource) -> list[Object]:
-        try:
-            return (await self.client.list(resource)).items
-        except NotFound:
-            return []
-
     async def _serve_v1_alone(self) -> None:
-        """Remove the older versions, which no operator converts any more, from the CRD: jobs are stored as v1.
+        """Remove the older versions from the CRD, because no operator converts them any more.
 
-        Applying the CRD does not do that: the operator owns its certificate, which would stay without a webhook.
+        Applying the CRD is not enough: the operator owns its certificate, which would stay without a webhook.
         """
         try:
             found = await self.client.get(CRDS, "", CRD_NAME)
         except NotFound:
             return
-        key, value = OWNER_LABEL
-        ours = (found["metadata"].get("labels") or {}).get(key) == value
-        if not ours or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+        if not _has_our_label(found) or (found["spec"].get("conversion") or {}).get("strategy") != "Webhook":
             return
         versions = [one for one in found["spec"]["versions"] if one["storage"]]
         body = {"spec": {"versions": versions, "conversion": {"strategy": "None", "webhook": None}}}
         await self.client.patch(CRDS, "", CRD_NAME, body)
         self.say(f"removed the older versions from CustomResourceDefinition {CRD_NAME}; it now serves only v1")
-
-    async def _need_crd(self) -> None:
-        """Raise Refused without the CRD, which only an administrator of the cluster can create."""
-        if not await self.client.serves(TFJOBS) and not await self.client.serves(TF_JOBS):
-            raise Refused(
-                "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
-                f"Ask an administrator to run: {MAKE_CRDS}",
-            )
 
     async def _others(self) -> list[Step]:
         place, restricted = self.settings.namespace, self.settings.namespace_only
@@ -171,10 +163,14 @@ class Installation:
             )
         if restricted:
             deployments = [one for one in deployments if one["metadata"]["namespace"] == place]
-        return handover.steps(deployments, webhooks, await self._served_kinds(), self.settings.namespace)
+        served = b"{}"
+        with suppress(NotFound):
+            served = await self.client.request("GET", "/apis/kubeflow.org/v1")
+        kinds = {one["kind"] for one in msgspec.json.decode(served).get("resources", ())}
+        return handover.steps(deployments, webhooks, kinds, place)
 
     async def _deployments(self) -> list[Object]:
-        """Return the Deployments of the cluster, or of one namespace if the user may see no more."""
+        """Return the Deployments of the cluster, or of one namespace if the user may not list them all."""
         try:
             return (await self.client.list(DEPLOYMENTS)).items
         except Forbidden:
@@ -208,7 +204,7 @@ class Installation:
                 await until(check, f"the rollout of Deployment {step.name} is not complete", patience)
 
     async def _ensure_namespace(self) -> None:
-        """Create a missing namespace; an existing one is not ours and stays unchanged."""
+        """Create the namespace if it is missing; an existing one stays unchanged."""
         name = self.settings.namespace
         if name == NAMESPACE and not self.settings.namespace_only:
             return
@@ -219,7 +215,7 @@ class Installation:
             await self.client.create(NAMESPACES, "", body)
             self.say(f"created Namespace {name}")
         except Forbidden:
-            pass  # a user who may not read it may still work in it
+            pass  # without the right to read the namespace, the installation may still work
 
     async def _delete(self, one: Object) -> None:
         found = await self._ours(one)
@@ -227,33 +223,21 @@ class Installation:
             await self.client.delete(*_place(one), uid=found["metadata"]["uid"], propagation="Background")
             self.say(f"deleted {_said(one)}")
 
-    async def _delete_lease(self) -> None:
-        """Delete the Lease, which has no label because the operator created it; its name is unique in our namespace."""
-        try:
-            await self.client.delete(LEASES, self.settings.namespace, LEASE_NAME)
-        except NotFound:
-            return
-        self.say(f"deleted Lease {LEASE_NAME}")
-
     async def _ours(self, one: Object) -> Object | None:
-        """Return the object as the cluster has it, if it exists and carries our label."""
+        """Return the stored object if it exists and has our label."""
         try:
             found = await self.client.get(*_place(one))
         except NotFound:
             return None
-        key, value = OWNER_LABEL
-        if (found["metadata"].get("labels") or {}).get(key) == value:
+        if _has_our_label(found):
             return found
         self.say(f"kept {_said(one)}: it does not belong to tfjob")
         return None
 
-    async def _served_kinds(self) -> set[str]:
-        try:
-            answer = await self.client.request("GET", "/apis/kubeflow.org/v1")
-        except NotFound:
-            return set()
-        found = msgspec.json.decode(answer, type=dict[str, Any])
-        return {one["kind"] for one in found.get("resources", [])}
+
+def _has_our_label(found: Object) -> bool:
+    key, value = OWNER_LABEL
+    return (found["metadata"].get("labels") or {}).get(key) == value
 
 
 def _place(one: Object) -> tuple[Resource, str, str]:

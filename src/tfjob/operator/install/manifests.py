@@ -1,4 +1,4 @@
-"""All objects of an installation, to print or to apply, in the order of their creation."""
+"""All objects of an installation, in the order of their creation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def manifests(settings: Settings) -> list[Object]:
 
 
 def written(objects: list[Object], output: str) -> str:
-    """Return the objects as `yaml` or `json`."""
+
     if output == "yaml":
         return plain_yaml(objects)
     whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
@@ -62,7 +62,7 @@ def written(objects: list[Object], output: str) -> str:
 
 
 def image_problem(settings: Settings) -> tuple[str, str]:
-    """Return what is wrong with the images, and what to do about it; empty if nothing is."""
+    """Return a problem with the images and its fix; both are empty if the images are valid."""
     if not settings.image:
         return (
             "--image is missing: no release of tfjob publishes an operator image yet",
@@ -75,13 +75,13 @@ def image_problem(settings: Settings) -> tuple[str, str]:
 
 
 def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object]:
-    """Return the CRDs; the operator in `namespace` converts older versions and adds its certificate itself."""
+    """Return the CRDs; the operator in `namespace` converts older versions and adds its certificate later."""
     kubeflow = [crd_with(versions.older, _client_config(namespace, CONVERSION_PATH, url))] if versions.kubeflow else []
     return [*kubeflow, *([tf_job_crd()] if versions.tensorflow else [])]
 
 
 def own_namespace() -> Object:
-    """Return the operator's own namespace, where no pod needs more rights than it."""
+
     restricted = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     return {
         "apiVersion": "v1",
@@ -142,9 +142,9 @@ def deployment(settings: Settings) -> Object:
 
 
 def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
-    """Return the webhook that checks jobs in the user's version, whose paths a rejection names, before they are stored.
+    """Return the webhook that validates jobs before they are stored, in the version that the user wrote.
 
-    Without a running operator nothing is blocked: it checks the jobs again later. It adds its certificate itself.
+    While no operator runs, nothing is blocked: it validates the jobs again later. It also adds its certificate.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -179,7 +179,7 @@ def _judged(group: str, *versions: str) -> Object:
 
 
 def _client_config(namespace: str, path: str, url: str) -> Object:
-    """Return how the API server reaches the operator: by `url` where it cannot reach the Service."""
+    """Return how the API server reaches the operator: through its Service, or at `url` if that is set."""
     if url:
         return {"url": url}
     return {"service": {"name": NAME, "namespace": namespace, "path": path, "port": 443}}
@@ -191,7 +191,7 @@ def arguments(settings: Settings) -> list[str]:
         words.append(f"--namespace={settings.namespace}")
     else:
         words.append(f"--webhook-bind-address=:{WEBHOOK_PORT}")
-    # Its rights are for these, and CRDs of another setting may still be there.
+    # The operator has rights only for these groups; a CRD of an earlier installation may still exist.
     words.append(f"--api-groups={','.join(settings.api_versions.groups)}")
     if settings.gang_scheduler_name:
         words.append(f"--gang-scheduler-name={settings.gang_scheduler_name}")
@@ -219,10 +219,7 @@ def _container(settings: Settings) -> Object:
         "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=3),
         "readinessProbe": _probe("/readyz", periodSeconds=5, failureThreshold=2),
         "startupProbe": _probe("/healthz", periodSeconds=1, failureThreshold=60),
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "128Mi"},
-            "limits": {"memory": "512Mi"},
-        },
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -1,4 +1,4 @@
-"""What the operator may do in a cluster, and what users may do with jobs: no wildcard, no Secret, no pod log."""
+"""The permissions of the operator, and of users for jobs: no wildcard, no Secret, no pod log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ API = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
 
 GANG_SCHEDULERS = [PODGROUPS, VOLCANO_PODGROUPS]
-"""Pod groups exist in the group of whichever scheduler is installed, and their specs are updated."""
+"""The resources of pod groups: each scheduler has its own API group."""
 
 
 def _rule(groups: list[str], resources: list[str], verbs: list[str], names: Iterable[str] = ()) -> Rule:
@@ -35,13 +35,13 @@ def owner_rules(resource: Resource, *more_verbs: str) -> list[Rule]:
     return [
         _rule(groups, [plural], [*READ, *more_verbs, "delete"]),
         _rule(groups, [f"{plural}/status"], ["update"]),
-        # Owner references that block the deletion of their owner need it where that admission plugin is on (OpenShift).
+        # OpenShift's admission plugin requires this for owner references that block the deletion of their owner.
         _rule(groups, [f"{plural}/finalizers"], ["update"]),
     ]
 
 
 def child_rules(children: Iterable[type[Any]]) -> list[Rule]:
-    """Return what the operator needs to own children of these types, one rule per API group."""
+    """Return the rules that the operator needs to own children of these types, one per API group."""
     plurals: dict[str, list[str]] = {}
     rules: list[Rule] = []
     for child in children:
@@ -55,26 +55,26 @@ def child_rules(children: Iterable[type[Any]]) -> list[Rule]:
 
 
 TFJOB_RULES = owner_rules(TFJobKind.resource)
-# The random id and the defaults of a TfJob are written into its spec, and its pods are in Jobs.
+# The operator writes the runtime id and the defaults of a TfJob into its spec, and wraps its pods in Jobs.
 TF_JOB_RULES = [*owner_rules(TfJobKind.resource, "patch"), *child_rules([TensorFlowOrgStorage.wrapper])]
 JOB_RULES = [
     *child_rules(TFJobKind(Settings(gang_scheduler="any")).children),
     _rule([""], ["events"], ["create", "patch"]),
 ]
-"""What jobs of either group own. Needed in every namespace whose jobs the operator reconciles."""
+"""For the children and events of jobs, in every namespace whose jobs the operator manages."""
 
 CLUSTER_RULES = [
     _rule([""], ["nodes"], READ),
     _rule([CRDS.group], [CRDS.plural], ["get"], [CRD_NAME]),
     _rule([VALIDATING_WEBHOOKS.group], [VALIDATING_WEBHOOKS.plural], ["get", "patch"], [NAME]),
 ]
-"""Only an operator of the whole cluster has these: nodes that are lost, its CRD, its own webhook's certificate."""
+"""Only for an operator of the whole cluster: to see lost nodes, check its CRD and publish its webhook's certificate."""
 
 LEASE_RULES = [
     _rule([LEASES.group], [LEASES.plural], ["create"]),  # a create cannot be restricted to a name
     _rule([LEASES.group], [LEASES.plural], ["get", "update"], [LEASE_NAME]),
 ]
-"""In the operator's own namespace."""
+"""For the operator's own namespace."""
 
 TEST_RULES = [
     _rule(["kubeflow.org", "tensorflow.org"], ["tfjobs"], ["get", "create", "delete"]),
@@ -83,20 +83,16 @@ TEST_RULES = [
     _rule(["apps"], ["deployments"], ["list"]),
     _rule([""], ["services/proxy"], ["get"]),
 ]
-"""What the test of an installation needs, in the namespace of its job."""
+"""For the self-test, in the namespace of its job."""
 
 CONVERSION_RULES = [_rule([CRDS.group], [CRDS.plural], ["patch"], [CRD_NAME])]
-"""Of an operator that serves older versions: the CRD holds the certificate by which it is believed."""
+"""For an operator that serves older versions: it publishes its certificate in the CRD."""
 
 
 def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
-    """Return the rights of an operator in `namespace` that handles all namespaces."""
+    """Return the permissions of an operator that runs in `namespace` and manages all namespaces."""
     return [
-        _role(
-            "ClusterRole",
-            "",
-            [*job_rules(versions), *CLUSTER_RULES, *(CONVERSION_RULES if versions.older else [])],
-        ),
+        _role("ClusterRole", "", [*job_rules(versions), *CLUSTER_RULES, *(CONVERSION_RULES if versions.older else [])]),
         _binding("ClusterRole", "", namespace),
         _role("Role", namespace, LEASE_RULES),
         _binding("Role", namespace, namespace),
@@ -110,17 +106,14 @@ def job_rules(versions: ApiVersions) -> list[Rule]:
 
 
 def for_namespace(namespace: str, versions: ApiVersions) -> list[Object]:
-    """Return the rights of an operator that handles only the namespace that it runs in."""
+    """Return the permissions of an operator that manages only the namespace that it runs in."""
     return [_role("Role", namespace, [*job_rules(versions), *LEASE_RULES]), _binding("Role", namespace, namespace)]
 
 
 def for_users(groups: list[str]) -> list[Object]:
     """Return the roles that add jobs to `edit` and `view`, of Kubernetes and of Kubeflow."""
     change = [*READ, "create", "update", "patch", "delete", "deletecollection"]
-    return [
-        _user_role("edit", groups, change, ("admin", "edit")),
-        _user_role("view", groups, READ, ("view",)),
-    ]
+    return [_user_role("edit", groups, change, ("admin", "edit")), _user_role("view", groups, READ, ("view",))]
 
 
 def _user_role(name: str, groups: list[str], verbs: list[str], targets: tuple[str, ...]) -> Object:

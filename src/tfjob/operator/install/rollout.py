@@ -1,4 +1,4 @@
-"""Wait until a cluster has carried out a change, and report the reason if it does not."""
+"""Wait until a cluster has applied a change, and report the reason if it does not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ POLL_SECONDS = 0.5
 
 
 class NotReady(KubeError):
-    """The cluster did not carry out a change in time."""
+    """The cluster did not apply a change in time."""
 
 
 async def until(check: Check, failure: str, patience: timedelta) -> None:
-    """Check until nothing is missing. Raises NotReady with the failure and what is missing when time is up."""
+    """Repeat a check until nothing is missing. Raises NotReady with `failure` and the last answer after `patience`."""
     seconds = patience.total_seconds()
     end = time.monotonic() + seconds
     while (reason := await check()) is not None:
@@ -49,7 +49,7 @@ async def gone(client: Client, resource: Resource, namespace: str, name: str) ->
 
 
 async def rolled_out(client: Client, namespace: str, name: str) -> str | None:
-    """Check that every pod of a Deployment has its present template and is available, and that no other is left."""
+    """Check that every pod of a Deployment has the current template and is available, and that no old pod is left."""
     found = await client.get(DEPLOYMENTS, namespace, name)
     status, wanted = found.get("status", {}), found["spec"].get("replicas", 1)
     counts = [status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")]
@@ -58,7 +58,7 @@ async def rolled_out(client: Client, namespace: str, name: str) -> str | None:
 
 
 async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
-    """Return what the pods of a Deployment wait for, and what its own conditions say."""
+    """Return what the pods of a Deployment wait for, and the messages of its conditions."""
     selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
     pods = (await client.list(PODS, namespace, label_selector=selector)).items
     reasons = [reason for pod in pods for reason in waits_for(pod)]

@@ -1,4 +1,4 @@
 """The operator process: leader election, controllers, configuration, logs, metrics, probes.
 
-In: `Options` and access to a cluster. Out: it runs until it is ended or loses its lease. Start reading at `manager`.
+In: `Options` and access to a cluster. Out: it runs until it is stopped or loses its lease. Start reading at `manager`.
 """

@@ -1,19 +1,18 @@
-"""The operator's configuration, as the 2017 TfJob operator read it: accelerators, and the parameter server's program.
+"""The operator's configuration, in the format of the 2017 TfJob operator: accelerators and default parameter servers.
 
-    grpcServerFilePath: /opt/server.py     # a program for default parameter servers, in place of ours
-    tfImage: tensorflow/tensorflow:2.21.0  # an image for them, where a job names none
+    grpcServerFilePath: /opt/server.py     # the program of default parameter servers
+    tfImage: tensorflow/tensorflow:2.21.0  # their image, if a job names none
     accelerators:
       alpha.kubernetes.io/nvidia-gpu:      # for containers with this resource in limits or requests
-        resource: nvidia.com/gpu           # is requested instead
+        resource: nvidia.com/gpu           # request this resource instead
         volumes:
           - {name: lib, hostPath: /usr/lib/nvidia-384, mountPath: /usr/lib/nvidia}
         envVars:
           - {name: LD_LIBRARY_PATH, value: /usr/lib/nvidia}
 
-Field names count in any case. Unknown fields are a warning: the 2017 operator ignored them.
+Field names are case-insensitive. Unknown fields cause a warning: the 2017 operator ignored them.
 
-`ConfigMapConfiguration` and `FileConfiguration` follow it and keep the last valid one. A change applies to pods that
-are made from then on; existing pods stay as they are.
+`ConfigMapConfiguration` and `FileConfiguration` watch it and keep the last valid one. A change applies to new pods.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from tfjob.operator.options import CONFIG_KEY, Options
 from tfjob.plan.build.accelerators import Accelerator, HostVolume
 
 KEYS = (CONFIG_KEY, "controller-config-file.yaml")
-"""Keys of the ConfigMap: the documented one, and that of later releases."""
+"""Keys of the ConfigMap: the one in the 2017 documents, and the one of later releases."""
 _DEFINITIONS = {
     "Config": {"accelerators": "{Accelerator}", "grpcServerFilePath": "string", "tfImage": "string"},
     "Accelerator": {"resource": "string", "volumes": "[Volume]", "envVars": "[Variable]"},
@@ -58,9 +57,9 @@ _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 logger = logging.getLogger("tfjob.operator")
 DOCUMENTED_SERVER_FILE = "/opt/mlkube/grpc_tensorflow_server/grpc_tensorflow_server.py"
-"""The path of the program in the first operator's image; naming it means the standard program, which is ours now."""
+"""The path of the standard program in the image of the 2017 operator; it now means our program."""
 PROGRAM_BYTES = 900_000
-"""A ConfigMap holds a MiB."""
+"""A ConfigMap can hold 1 MiB."""
 INVALID, ODD, USED = "InvalidControllerConfig", "OddControllerConfig", "ControllerConfigUsed"
 Tell = Callable[[Object, Event], None]
 
@@ -83,14 +82,14 @@ class Read:
 
 
 def read_config_map(data: Mapping[str, str], source: str, wanted: str = KEYS[0]) -> Read:
-    """Read the configuration in a ConfigMap, from the key `wanted` if it exists. Raises InvalidManifest."""
+    """Read the configuration from a ConfigMap, if possible from the key `wanted`. Raises InvalidManifest."""
     key, warnings = _chosen_key(data, source, wanted)
     found = read(data[key], f"{source} {key}", wanted)
     return Read(found.config, [*warnings, *found.warnings])
 
 
 def read(text: str | bytes, source: str, wanted: str = KEYS[0]) -> Read:
-    """Read a configuration, or a whole ConfigMap with one. Raises InvalidManifest."""
+    """Read a configuration, or a whole ConfigMap that contains one. Raises InvalidManifest."""
     if not text.strip():
         return Read(ControllerConfig(), [])
     parsed = parse(text, source)
@@ -125,7 +124,7 @@ def _chosen_key(data: Mapping[str, str], source: str, wanted: str) -> tuple[str,
 
 
 class _Reader:
-    """Turns a document into a configuration and notes every fault with its place."""
+    """Turns a document into a configuration and collects every problem with its position."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -156,7 +155,10 @@ class _Reader:
         volumes: list[HostVolume] = []
         for index, each in enumerate(fields.get("volumes", ())):
             place = (*at, "volumes", index)
-            one = self._volume(place, each)
+            name = self._named(place, each, _VOLUME_NAME, "volume")
+            one = HostVolume(name, each.get("hostPath", ""), each.get("mountPath", ""))
+            self._absolute(one.host_path, (*place, "hostPath"))
+            self._absolute(one.mount_path, (*place, "mountPath"))
             if any(other.name == one.name or other.mount_path == one.mount_path for other in volumes):
                 self._report(place, "repeats the name or the mountPath of an earlier volume")
             volumes.append(one)
@@ -167,16 +169,9 @@ class _Reader:
             if variable in variables:
                 self._report((*place, "name"), f"{variable} is set twice")
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                self._report((*place, "value"), f"must be a string, is {described(value)}", "put it in quotes")
+                self._report((*place, "value"), f"must be a string, not {described(value)}", "put it in quotes")
             variables[variable] = str(value)
         return Accelerator(tuple(volumes), variables, resource)
-
-    def _volume(self, at: Path, fields: Mapping[str, Any]) -> HostVolume:
-        host, mount = fields.get("hostPath", ""), fields.get("mountPath", "")
-        name = self._named(at, fields, _VOLUME_NAME, "volume")
-        self._absolute(host, (*at, "hostPath"))
-        self._absolute(mount, (*at, "mountPath"))
-        return HostVolume(name, host, mount)
 
     def _named(self, at: Path, fields: Mapping[str, Any], pattern: re.Pattern[str], what: str) -> str:
         name: str = fields.get("name", "")
@@ -204,10 +199,10 @@ Use = Callable[[ControllerConfig, str], None]
 
 
 class Configuration:
-    """The configuration in use: each valid one is passed on; an invalid one is reported and changes nothing.
+    """Passes each valid configuration to `use`; reports an invalid one and keeps the last valid one.
 
-    `use` gets the configuration and the program that it names for default parameter servers, if any. `good` is False
-    while the configuration that was read last is invalid.
+    `use` also gets the program of default parameter servers, empty for ours. `good` is False while the configuration
+    that was read last is invalid.
     """
 
     def __init__(self, use: Use, tell: Tell) -> None:
@@ -216,10 +211,10 @@ class Configuration:
         self.good = True
 
     async def first(self) -> None:
-        """Wait until the present configuration was read."""
+        """Wait until the current configuration has been read."""
 
     async def run(self) -> None:
-        """Follow the configuration until cancelled."""
+        """Watch the configuration until cancelled."""
 
     def take(self, about: Object, attempt: Callable[[], Read]) -> None:
         try:
@@ -249,7 +244,7 @@ class Configuration:
 
 
 class ConfigMapConfiguration(Configuration):
-    """The configuration in a ConfigMap, which need not exist; an operator without the right to read it has none."""
+    """The configuration in a ConfigMap; it is empty if the ConfigMap is missing or the operator may not read it."""
 
     def __init__(self, use: Use, tell: Tell, client: Client, namespace: str, options: Options) -> None:
         super().__init__(use, tell)
@@ -286,18 +281,18 @@ class ConfigMapConfiguration(Configuration):
 
 
 class FileConfiguration(Configuration):
-    """The configuration in a file, such as one of a mounted ConfigMap; while it is missing, nothing changes."""
+    """The configuration in a file, for example of a mounted ConfigMap; while the file is missing, nothing changes."""
 
     def __init__(self, use: Use, tell: Tell, namespace: str, options: Options) -> None:
         super().__init__(use, tell)
         self._file = pathlib.Path(options.controller_config_file)
-        # A file has no Events: those about it are the operator's own.
+        # A file cannot have Events, so the operator's pod gets them.
         self._about = Pod(metadata=ObjectMeta(name=socket.gethostname(), namespace=namespace))
         self._pause = options.durations.config_check.total_seconds()
         self._seen: bytes | None = None
 
     async def first(self) -> None:
-        """Read the file. Raises ConfigError if that is not possible."""
+        """Read the file. Raises ConfigError if it cannot be read."""
         try:
             self._look()
         except OSError as error:
@@ -320,7 +315,7 @@ class FileConfiguration(Configuration):
 
 
 def _program(path: str) -> tuple[str, list[Problem]]:
-    """Return the program that a configuration names, and its problems; an empty program means ours."""
+    """Return the program of default parameter servers, empty for ours, and the problems with it."""
     if not path:
         return "", []
     try:

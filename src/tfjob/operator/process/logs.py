@@ -1,4 +1,4 @@
-"""The operator's log: a JSON object a line for machines, or plain lines for people; each pass names its job."""
+"""The operator's log: one JSON object per line, or plain lines. Records of a pass name its job."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def configure(*, json: bool, level: int = logging.INFO) -> None:
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what a record has in addition to its message: the pass that it is about, and the caller's fields."""
+    """Return the fields of a record in addition to its message: those of the current pass, and the caller's."""
     found: dict[str, Any] = {}
-    at_work = current_pass()
-    if at_work is not None:
-        found = {"namespace": at_work.key.namespace, "job": at_work.key.name, "reconcileID": at_work.id}
+    if running := current_pass.get():
+        key, number = running
+        found = {"namespace": key.namespace, "job": key.name, "reconcileID": number}
     found.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
     return found
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record, with the field names that controller-runtime's logs have."""
+    """One JSON object per record, with the field names of controller-runtime."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -48,7 +48,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """A line a record for a terminal."""
+    """One line per record, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         rest = "".join(f" {name}={value}" for name, value in fields(record).items())

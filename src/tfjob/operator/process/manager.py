@@ -1,7 +1,7 @@
-"""The operator's process: reach the API server, follow it, lead, work; and shut down gracefully.
+"""The operator's process: fill the caches, acquire the lease, run the controller, and shut down gracefully.
 
-The caches are filled before this process leads, so that a standby takes over at once. A process that loses the lease
-exits: one that stops only parts of itself may still write after another leads.
+The caches are filled before the process becomes the leader, so that a standby takes over at once. A process that loses
+the lease exits: if it stopped only in part, it could still write after another process leads.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ logger = logging.getLogger("tfjob.operator")
 
 LAG_SECONDS = 1.0
 CONNECTIONS = 32
-"""Each costs a quarter of a MiB, and more of them make an API server no faster."""
+"""Each connection takes 0.25 MiB, and more of them do not make an API server faster."""
 STOPPING_SECONDS = 0.8
-"""How long passes that are under way may take when the process is asked to end."""
+"""How long running passes may take after a request to stop."""
 
 
 class Operator:
-    """One process; `run` returns after a request to stop, and raises LeaseLost if it must not continue."""
+    """One operator process; `run` returns after a request to stop, and raises LeaseLost if it lost its lease."""
 
     def __init__(
         self, client: Client, lease_client: Client, access: Access, options: Options, kinds: Sequence[str] = (KIND,)
@@ -87,7 +87,11 @@ class Operator:
             watch_nodes=not options.namespace,
         )
         self.controller = Controller(
-            self.cluster, self.kinds, clock=whole_seconds, hooks=self.metrics, durations=options.durations
+            self.cluster,
+            self.kinds,
+            clock=lambda: datetime.now(UTC).replace(microsecond=0),  # a status on a cluster has whole seconds
+            hooks=self.metrics,
+            durations=options.durations,
         )
         self.lease: Lease | None = None
         if options.leader_elect:
@@ -103,7 +107,7 @@ class Operator:
         self.webhook: Webhook | None = None
         address = options.webhook_bind_address
         if address.port:
-            from tfjob.operator.webhook.server import Webhook  # an operator without it saves 8 MiB
+            from tfjob.operator.webhook.server import Webhook  # an operator without a webhook saves 8 MiB
 
             self.webhook = Webhook(client, address, [*host_names(namespace), *address.host_names])
         self._stop = asyncio.Event()
@@ -125,7 +129,7 @@ class Operator:
         self._stop.set()
 
     def resumed(self, *_: object) -> None:
-        """Exit at once if the lease ran out in a pause: a request may be between its fence and the network."""
+        """Exit at once if the lease expired while the process was paused: a request may have passed its fence."""
         if self.client.before_write is not None:
             try:
                 self.client.before_write()
@@ -134,8 +138,11 @@ class Operator:
 
     async def run(self) -> None:
         async with AsyncExitStack() as stack:
+            # The process is healthy if it can make progress, even while the API server is not.
+            healthy: dict[str, Check] = {"ping": lambda: "", "watches": self._stale_watch}
+            ready = {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
             for app, address in (
-                (health_app(self._healthy(), self._ready()), self.options.health_probe_bind_address),
+                (health_app(healthy, ready), self.options.health_probe_bind_address),
                 (metrics_app(self.metrics.registry), self.options.metrics_bind_address),
             ):
                 await stack.enter_async_context(serving(app, address))
@@ -168,7 +175,7 @@ class Operator:
             await self.configuration.first()
             jobs, pods = sum(map(len, self.cluster.owners.values())), len(self.cluster.pods)
             logger.info("caches synced: %d jobs, %d pods", jobs, pods)
-            # What was just read stays: the collector need not look at it again and again.
+            # The caches stay in memory: the garbage collector need not scan them again and again.
             gc.collect()
             gc.freeze()
             tasks.create_task(self.event_log.run())
@@ -188,7 +195,7 @@ class Operator:
                 async with asyncio.timeout(1.0):
                     await self.lease.release()
         if led:
-            # Events do no harm: they may be written when the next process leads.
+            # Events are harmless: they may be written while the next process leads.
             self.client.before_write = None
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
@@ -200,13 +207,6 @@ class Operator:
             before = time.monotonic()
             await asyncio.sleep(LAG_SECONDS)
             self.metrics.loop_lag.set(max(0.0, time.monotonic() - before - LAG_SECONDS))
-
-    def _healthy(self) -> dict[str, Check]:
-        """Return the liveness checks: whether we can make progress. The API server's health is not ours."""
-        return {"ping": lambda: "", "watches": self._stale_watch}
-
-    def _ready(self) -> dict[str, Check]:
-        return {"caches": self._unsynced, **({"webhook": self.webhook.fault} if self.webhook else {})}
 
     def _stale_watch(self) -> str:
         limit = self.options.durations.stuck_watch.total_seconds()
@@ -220,7 +220,7 @@ class Operator:
 
 async def operate(access: Access, options: Options) -> None:
     logger.info("tfjob operator %s at %s", __version__, access.server)
-    # The lease has separate connections: a renewal must not wait behind other writes.
+    # The lease has its own connections: a renewal must not wait behind other writes.
     lengths = options.durations
     async with Client(access, CONNECTIONS, lengths) as client, Client(access, 2, lengths) as lease_client:
         kinds = await discover_job_kinds(client, options)
@@ -228,14 +228,9 @@ async def operate(access: Access, options: Options) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, operator.stop)
-        # Not by the loop, which may send what is ready before it hears of signals.
+        # Not through the event loop: it may send pending requests before it handles signals.
         signal.signal(signal.SIGCONT, operator.resumed)
         await operator.run()
-
-
-def whole_seconds() -> datetime:
-    """Return the time in whole seconds, as every status of a cluster has it."""
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 def pod_groups(options: Options) -> Resource | None:
@@ -245,10 +240,7 @@ def pod_groups(options: Options) -> Resource | None:
 
 
 async def discover_job_kinds(client: Client, options: Options) -> list[str]:
-    """Return the kinds of jobs that the cluster has.
-
-    Raises ConfigError for a cluster that is too old or lacks what we write; warns if the CRD of TFJob is not ours.
-    """
+    """Return the kinds of jobs that the cluster serves. Raises ConfigError if it is too old or lacks a CRD."""
     version = await server_version(client)
     if problem := version_problem(version):
         raise ConfigError(problem, "Use a newer cluster.")
@@ -266,17 +258,14 @@ async def discover_job_kinds(client: Client, options: Options) -> list[str]:
     if not kinds:
         raise ConfigError(f"the cluster has no CRD {CRD_NAME}", f"Run: {MAKE_CRDS}")
     if KIND in kinds:
-        with suppress(Forbidden, NotFound):  # an operator of one namespace may not look
+        with suppress(Forbidden, NotFound):  # an operator of one namespace may not read CRDs
             if problem := crd_problem(await client.get(CRDS, "", CRD_NAME)):
                 logger.warning("%s", problem)
     return kinds
 
 
 def main(context: str, options: Options) -> int:
-    """Return the exit code of an operator process: 0 after a shutdown on request, 1 if it must stop.
-
-    Raises KubeError for what the user who started it can fix.
-    """
+    """Run the operator; return 0 after a shutdown on request. Raises KubeError for problems that the user can fix."""
     try:
         uvloop.run(operate(config.load(context or None), options))
     except LeaseLost as error:
@@ -291,7 +280,7 @@ def main(context: str, options: Options) -> int:
 
 
 def _leave(error: LeaseLost) -> NoReturn:
-    """Exit at once: no request that is under way may reach the API server."""
+    """Exit at once: no pending request may reach the API server."""
     with suppress(RuntimeError):  # a signal handler may interrupt a half-written line
         logger.error("lost the lease: %s", error)
         logging.shutdown()

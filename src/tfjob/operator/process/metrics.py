@@ -1,12 +1,11 @@
 """The operator's metrics, under the names that the dashboards of controller-runtime and training-operator read.
 
-Those of `SampleCollector` are measured only when Prometheus asks: they would be costly to keep up to date.
+`SampleCollector` measures its metrics only when Prometheus reads them: it would be costly to keep them up to date.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,26 +24,16 @@ from tfjob.kube.cluster.event_log import EventLog
 from tfjob.operator.process.config import Configuration
 from tfjob.plan.facts.conditions import CREATED, FAILED, RESTARTING, SUCCEEDED, is_true
 
-CONTROLLER = "tfjob-controller"
-"""The name of the one queue that all kinds share."""
+QUEUE = {"name": "tfjob-controller", "controller": "tfjob-controller"}
+"""The labels of the one queue that all kinds share."""
 FRAMEWORK = "tensorflow"
-RESULTS = (SUCCESS, REQUEUE_AFTER, ERROR)
 Row = tuple[Mapping[str, str], float]
 """Labels and a value."""
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-@dataclass(frozen=True)
-class _Passes:
-    """The counters of the passes over one kind."""
-
-    results: Mapping[str, Counter]
-    errors: Counter
-    seconds: Histogram
-
-
 class Metrics(Hooks):
-    """Every counter of one operator process; it is the hooks of the controller and of the client."""
+    """Every counter of one operator process; the controller and the client call its methods."""
 
     def __init__(self, kinds: Iterable[str] = (KIND,), *, workers: int = 1, host: str = "") -> None:
         self.registry = registry = CollectorRegistry()
@@ -52,44 +41,36 @@ class Metrics(Hooks):
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry, buckets=SECONDS)
         self._host = host
-        kind, queue = ["controller"], {"name": CONTROLLER, "controller": CONTROLLER}
+
+        kind = ["controller"]
         self._results = counter("controller_runtime_reconcile", "Number of passes by result", [*kind, "result"])
         self._errors = counter("controller_runtime_reconcile_errors", "Number of passes that failed", kind)
-        self._pass_seconds = histogram(
-            "controller_runtime_reconcile_time_seconds", "Duration of a pass in seconds", kind
-        )
-        concurrent = gauge(
-            "controller_runtime_max_concurrent_reconciles", "Maximum number of owners reconciled at the same time", kind
-        )
-        self._passes: dict[str, _Passes] = {}
-        for name in kinds:
-            concurrent.labels(_controller(name)).set(workers)
-            self._of_kind(name)
+        self._pass = histogram("controller_runtime_reconcile_time_seconds", "Duration of a pass in seconds", kind)
+        most = gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of passes at the same time", kind)
+        for name in map(_controller, kinds):
+            most.labels(name).set(workers)
+            self._errors.labels(name)
+            self._pass.labels(name)
+            for result in (SUCCESS, REQUEUE_AFTER, ERROR):
+                self._results.labels(name, result)
 
-        self._adds = counter("workqueue_adds", "Number of keys added to the queue", list(queue)).labels(**queue)
-        self._retries = counter("workqueue_retries", "Number of retries after failed passes", list(queue)).labels(
-            **queue
-        )
-        self._depth = gauge("workqueue_depth", "Number of jobs waiting in the queue", list(queue)).labels(**queue)
-        self._waited = histogram(
-            "workqueue_queue_duration_seconds", "Seconds that a job waited in the queue", list(queue)
-        ).labels(**queue)
-        self._worked = histogram(
-            "workqueue_work_duration_seconds", "Seconds that a worker spent on a job", list(queue)
-        ).labels(**queue)
+        def queue(make: Any, name: str, text: str) -> Any:
+            return make(f"workqueue_{name}", text, list(QUEUE)).labels(**QUEUE)
 
-        self._requests = counter(
-            "rest_client_requests", "Number of requests to the API server", ["code", "host", "method"]
-        )
-        self._answers: dict[tuple[str, int], Counter] = {}
-        """A counter for each kind of answer: to find one by its labels takes longer than to count."""
+        self._adds = queue(counter, "adds", "Number of keys added to the queue")
+        self._retries = queue(counter, "retries", "Number of retries after failed passes")
+        self._depth = queue(gauge, "depth", "Number of jobs waiting in the queue")
+        self._waited = queue(histogram, "queue_duration_seconds", "Seconds that a job waited in the queue")
+        self._worked = queue(histogram, "work_duration_seconds", "Seconds that a worker spent on a job")
+
+        request = ["code", "host", "method"]
+        self._requests = counter("rest_client_requests", "Number of requests to the API server", request)
         leading = gauge("leader_election_master_status", "1 while this process is the leader, else 0", ["name"])
         self.leading = leading.labels("tf-operator")
         self.loop_lag = gauge("event_loop_lag_seconds", "Seconds by which the event loop runs late")
 
-        self._states = counter(
-            "tfjob_state_changes", "Number of state changes by kind and new state", ["kind", "state"]
-        )
+        change = ["kind", "state"]
+        self._states = counter("tfjob_state_changes", "Number of state changes by kind and new state", change)
         self._jobs = {
             name: counter(f"training_operator_jobs_{name}", f"Number of {name} jobs", ["job_namespace", "framework"])
             for name in ("created", "deleted", "successful", "failed", "restarted")
@@ -112,11 +93,11 @@ class Metrics(Hooks):
         self._worked.observe(seconds)
 
     def reconciled(self, key: Key, result: str, seconds: float) -> None:
-        passes = self._of_kind(key.kind)
-        passes.results[result].inc()
-        passes.seconds.observe(seconds)
+        name = _controller(key.kind)
+        self._results.labels(name, result).inc()
+        self._pass.labels(name).observe(seconds)
         if result == ERROR:
-            passes.errors.inc()
+            self._errors.labels(name).inc()
 
     def status_changed(self, key: Key, before: Any, after: Any) -> None:
         if before.state != after.state:
@@ -135,22 +116,10 @@ class Metrics(Hooks):
         if key.kind in JOB_KINDS:
             self._jobs["deleted"].labels(key.namespace, FRAMEWORK).inc()
 
-    def _of_kind(self, kind: str) -> _Passes:
-        """Return the counters of a kind: finding one by its labels takes longer than counting."""
-        if kind not in self._passes:
-            name = _controller(kind)
-            results = {result: self._results.labels(name, result) for result in RESULTS}
-            self._passes[kind] = _Passes(results, self._errors.labels(name), self._pass_seconds.labels(name))
-        return self._passes[kind]
-
     # --- the hook of the client ----------------------------------------------------------------------------------
 
     def requested(self, method: str, code: int, seconds: float) -> None:
-        count = self._answers.get((method, code))
-        if count is None:
-            labels = (str(code) if code else "<error>", self._host, method)
-            count = self._answers[method, code] = self._requests.labels(*labels)
-        count.inc()
+        self._requests.labels(str(code) if code else "<error>", self._host, method).inc()
 
 
 class SampleCollector(Collector):
@@ -165,19 +134,13 @@ class SampleCollector(Collector):
         self._event_log = event_log
 
     def collect(self) -> Iterator[Metric]:
-        working, queue = self._queue.working_seconds(), {"name": CONTROLLER, "controller": CONTROLLER}
-        count, longest = [({"controller": CONTROLLER}, len(working))], max(working, default=0.0)
+        working = self._queue.working_seconds()
+        count, longest = [({"controller": QUEUE["controller"]}, len(working))], max(working, default=0.0)
         yield _gauge("controller_runtime_active_workers", "Number of passes in progress", count)
-        yield _gauge(
-            "workqueue_unfinished_work_seconds",
-            "Total age in seconds of all passes in progress",
-            [(queue, sum(working))],
-        )
-        yield _gauge(
-            "workqueue_longest_running_processor_seconds",
-            "Age in seconds of the oldest pass in progress",
-            [(queue, longest)],
-        )
+        total = "Total age in seconds of all passes in progress"
+        yield _gauge("workqueue_unfinished_work_seconds", total, [(QUEUE, sum(working))])
+        oldest = "Age in seconds of the oldest pass in progress"
+        yield _gauge("workqueue_longest_running_processor_seconds", oldest, [(QUEUE, longest)])
         reflectors = [({"resource": _label(one.resource)}, one) for one in self._cluster.reflectors]
         ages = [(label, one.last_event_age) for label, one in reflectors]
         yield _gauge("informer_last_event_age_seconds", "Seconds since the last event of a watch", ages)
@@ -185,13 +148,10 @@ class SampleCollector(Collector):
         yield _counter("watch_restarts", "Number of watch restarts by reason", ends)
         sizes = [(label, len(one.store)) for label, one in reflectors]
         yield _gauge("tfjob_cached_objects", "Number of cached objects", sizes)
-        yield _counter("tfjob_events_dropped", "Number of events that were dropped", [({}, self._event_log.dropped)])
-        good = float(self._configuration.good)
-        yield _gauge(
-            "tfjob_controller_config_last_read_successful",
-            "0 if the last configuration was invalid, else 1",
-            [({}, good)],
-        )
+        dropped = self._event_log.dropped
+        yield _counter("tfjob_events_dropped", "Number of events that were dropped", [({}, dropped)])
+        good, text = float(self._configuration.good), "0 if the last configuration was invalid, else 1"
+        yield _gauge("tfjob_controller_config_last_read_successful", text, [({}, good)])
 
 
 def _gauge(name: str, text: str, rows: Iterable[Row]) -> Metric:
@@ -214,5 +174,5 @@ def _controller(kind: str) -> str:
 
 
 def _label(resource: Resource) -> str:
-    """Return the name of a resource in metrics; two have the plural `tfjobs`."""
+    """Return the name of a resource in metrics; two resources have the plural `tfjobs`."""
     return f"{resource.plural}.{resource.group}" if resource == TF_JOBS else resource.plural

@@ -1,8 +1,8 @@
-"""A stand-in for a training: the tasks of a job meet each other at the addresses that TF_CONFIG gives them.
+"""A program that replaces a training: the tasks of a job connect to each other at the addresses in TF_CONFIG.
 
     python -m tfjob.operator.selftest.rendezvous
 
-Every task listens at its own port. The chief ends when it has reached all others; they stay until they are stopped.
+Every task listens on its port. The chief exits when it has reached all other tasks; they run until they are stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONNECT_SECONDS, PAUSE_SECONDS = 2.0, 0.2
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
-    # The first process of a container ignores what it does not handle.
+    # The first process of a container ignores signals without a handler.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))
     config = json.loads(environ["TF_CONFIG"])
     cluster: dict[str, list[str]] = config["cluster"]
@@ -45,7 +45,7 @@ def _welcome(server: socket.socket) -> NoReturn:
 
 
 def _reach(address: str) -> None:
-    """Retry until the peer answers; only the job's own time limit ends that."""
+    """Retry until the peer answers, or until the job's time limit ends this process."""
     while True:
         try:
             socket.create_connection((address.rpartition(":")[0], _port(address)), CONNECT_SECONDS).close()

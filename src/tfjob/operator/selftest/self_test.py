@@ -1,8 +1,8 @@
-"""The test of an installation: one small job from its creation to its end, and nothing left of it afterwards.
+"""The self-test of an installation: run one small job to its end, delete it, and check that nothing is left.
 
     await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, timedelta(minutes=2))
 
-Why a replica does not start is read from the status of the job.
+The status of the job says why a replica does not start.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tfjob.operator.install.rollout import until, waits_for
 
 Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
-"""What a task runs in the operator's own image, where no other one is given."""
+"""The command of a task in the operator's image, if no test image is given."""
 LOG_FOLDER = "/tmp/tensorflow"  # noqa: S108 (in a container)
 CHILDREN = (PODS, SERVICES, CONFIG_MAPS, JOBS, DEPLOYMENTS)
-"""The kinds of objects that belong to a job."""
+"""The kinds of objects that a job owns."""
 NOT_PULLED = ("ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff")
 
 
@@ -40,15 +40,15 @@ class Failed(KubeError):
 
 
 class NotPulled(Failed):
-    """A node cannot get an image of the test."""
+    """A node cannot pull an image of the self-test."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The job of a test.
+    """The job of a self-test.
 
-    `test_image` has TensorFlow and a program that trains; the parameter server is the default one, in `tf_image` or the
-    same image. Without it, the tasks run the operator's `image`, which has no TensorFlow, and only reach each other.
+    `test_image` contains TensorFlow and a program that trains; the default parameter server runs in `tf_image` or the
+    same image. Without a `test_image`, the tasks run the operator's `image`, without TensorFlow, and only connect.
     """
 
     name: str
@@ -60,49 +60,31 @@ class Trial:
     pull_secret: str = ""
 
     def manifest(self, resource: Resource, seconds: int) -> Object:
-        spec = self._first() if resource == TF_JOBS else self._current(seconds)
+        kinds, board = ("Master", "Worker", "PS"), {"logDir": LOG_FOLDER}
+        spec: Object = {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
+        if resource == TF_JOBS:
+            replicas = [{"tfReplicaType": kind.upper(), **self._program(kind)} for kind in kinds]
+            spec |= {"replicaSpecs": replicas, "tensorboard": board}
+        else:
+            by_type = {kind: {"replicas": 1, **self._program(kind)} for kind in kinds}
+            policy = {"activeDeadlineSeconds": seconds}
+            spec |= {"runPolicy": policy, "tfReplicaSpecs": by_type, "tensorBoard": board}
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
-    def _current(self, seconds: int) -> Object:
-        replicas = {kind: {"replicas": 1, **self._program(kind)} for kind in ("Master", "Worker", "PS")}
-        policy = {"activeDeadlineSeconds": seconds}
-        return {
-            "runPolicy": policy,
-            "tfReplicaSpecs": replicas,
-            "tensorBoard": {"logDir": LOG_FOLDER},
-            **self._server_image(),
-        }
-
-    def _first(self) -> Object:
-        replicas = [{"tfReplicaType": kind, **self._program(kind)} for kind in ("MASTER", "WORKER", "PS")]
-        return {"replicaSpecs": replicas, "tensorboard": {"logDir": LOG_FOLDER}, **self._server_image()}
-
-    def _server_image(self) -> Object:
-        return {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
-
     def _program(self, kind: str) -> Object:
-        if kind == "PS" and self.test_image:
-            return {"template": {"spec": self._secrets()}} if self.pull_secret else {}
-        return {"template": self._template()}
-
-    def _template(self) -> Object:
-        container: Object = {
-            "name": "tensorflow",
-            "image": self.test_image or self.image,
-            "imagePullPolicy": self.pull_policy,
-        }
-        pod: Object = {"containers": [container], **self._secrets()}
+        pod: Object = {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+        if kind == "PS" and self.test_image:  # the default parameter server
+            return {"template": {"spec": pod}} if pod else {}
+        image = self.test_image or self.image
+        container: Object = {"name": "tensorflow", "image": image, "imagePullPolicy": self.pull_policy}
         if not self.test_image:
             container |= {
                 "command": MEETING,
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             }
             pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        return {"spec": pod}
-
-    def _secrets(self) -> Object:
-        return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+        return {"template": {"spec": {"containers": [container], **pod}}}
 
 
 def run_self_test(
@@ -113,10 +95,7 @@ def run_self_test(
     say: Callable[[str], None],
     **images: str,
 ) -> None:
-    """Run a job on the cluster of a context; raises as `SelfTest.run` does. `images` are fields of a `Trial`.
-
-    Without an `api_version` the job is of tensorflow.org, if the cluster has such jobs.
-    """
+    """Run the self-test on the cluster of a context; `images` are fields of a `Trial`. Raises KubeError."""
     access = config.load(context)
     trial = Trial(f"tfjob-test-{secrets.token_hex(3)}", namespace or access.namespace, **images)
 
@@ -140,10 +119,7 @@ class SelfTest:
         self._unpulled_since: float | None = None
 
     async def run(self, resource: Resource, patience: timedelta) -> None:
-        """Raise Failed if the job does not succeed, NotReady if it does not end or is not removed in time.
-
-        Both include the reason; NotPulled is for an image that cannot be pulled.
-        """
+        """Run the job. Raises Failed if it fails, NotPulled for an image, NotReady if it takes too long."""
         end = time.monotonic() + patience.total_seconds()
         name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
@@ -177,8 +153,8 @@ class SelfTest:
         return f"{state}: {reason}" if state else "no operator has reported a state"
 
     def check_pull(self, status: Mapping[str, Any], now: float) -> None:
-        """Raise NotPulled if the status says for too long that an image cannot be pulled."""
-        # A status of v1alpha1 has the message after the reason.
+        """Raise NotPulled if the status has reported for too long that an image cannot be pulled."""
+        # In a v1alpha1 status, the reason includes the message.
         word, _, rest = status.get("reason", "").partition(": ")
         if word not in NOT_PULLED:
             self._unpulled_since = None
@@ -188,7 +164,7 @@ class SelfTest:
             raise NotPulled(f"an image cannot be pulled: {status.get('message') or rest}")
 
     async def _unseen(self, resource: Resource) -> str | None:
-        """Return why the TensorBoard cannot be seen, as through `kubectl proxy`; None if it can."""
+        """Return why the TensorBoard cannot be reached through the API server's proxy; None if it can."""
         namespace = self.trial.namespace
         selector = f"app=tensorboard,{self._selector(resource)}"
         found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
@@ -203,7 +179,7 @@ class SelfTest:
         return None
 
     async def left(self, resource: Resource) -> str | None:
-        """Return what is left of the job; None if nothing is."""
+        """Return the objects that are left of the job; None if there are none."""
         own = self._selector(resource)
         places = [*((kind, own) for kind in CHILDREN), (PODS, self._board)]
         listed = [await self.client.list(kind, self.trial.namespace, label_selector=one) for kind, one in places]
@@ -216,7 +192,7 @@ class SelfTest:
 
     @property
     def _board(self) -> str:
-        """The selector of the TensorBoard's pods, which do not carry the labels of replicas."""
+        """The selector of the TensorBoard's pods, which do not have the labels of replicas."""
         return f"app=tensorboard,{TF_JOB_NAME_LABEL}={self.trial.name}"
 
     def _selector(self, resource: Resource) -> str:

@@ -1,19 +1,19 @@
-"""The webhook's certificates: made in memory, trusted through the webhook configuration, never written to a disk.
+"""The webhook's certificates: created in memory, trusted through the webhook configuration, never written to a disk.
 
-Each operator process signs its own certificate and adds it to the bundle of those that the API server trusts; the key
-never leaves the process. docs/decisions/0008 says why.
+Each operator process signs its own certificate and adds it to the bundle that the API server trusts; the key never
+leaves the process (docs/decisions/0008). Several replicas write the same bundle, so each write checks that the object
+has not changed since it was read.
 
     await publish(client, ADMISSION, [certificate], now)
-
-Several replicas write the same bundles, so each change is made over what was read.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,23 +29,22 @@ from tfjob.api.resources import CRDS, VALIDATING_WEBHOOKS, Resource
 from tfjob.kube.access.errors import Conflict, NotFound
 from tfjob.kube.access.tls import as_file
 from tfjob.kube.client.client import Client
-from tfjob.operator.options import NAME, WEBHOOK
+from tfjob.operator.options import NAME
 
 LIFETIME = timedelta(days=30)
 RENEW_BEFORE = LIFETIME / 3
-"""So long before its end a certificate is replaced."""
+"""How long before its end a certificate is replaced."""
 SKEW = timedelta(hours=1)
-"""How far the clocks of the operator and the API server may be apart."""
+"""How far the clocks of the operator and the API server may differ."""
 MOST_TRUSTED = 8
-"""Certificates in the bundle: those of all replicas, and of some that have just gone."""
+"""How many certificates the bundle holds: those of all replicas, and of some that have just ended."""
 _SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tf-job-operator webhook")])
-Object = dict[str, Any]
 TRIES = 5
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate that is its own authority, with its key, both as PEM."""
+    """A self-signed certificate with its key, both as PEM."""
 
     certificate: bytes
     key: bytes
@@ -78,16 +77,16 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
 
 
 def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
-    """Return the bundle with our own certificates, without expired ones, and with a few of the others at most."""
+    """Return the bundle with our certificates and the newest others; without expired ones."""
     mine = [x509.load_pem_x509_certificate(pem) for pem in own]
     others = [one for one in _read(bundle) if one not in mine and one.not_valid_after_utc > now]
     newest = sorted(others, key=_age)[-max(0, MOST_TRUSTED - len(mine)) :]
-    # The order does not depend on the writer: two replicas must not rewrite each other's bundle forever.
+    # The order does not depend on the writer, or two replicas would rewrite each other's bundle forever.
     return b"".join(one.public_bytes(Encoding.PEM) for one in sorted([*newest, *mine], key=_age))
 
 
 def load(context: ssl.SSLContext, certificate: Certificate) -> None:
-    """Serve it to every connection from now on; open connections keep the old one."""
+    """Use a certificate for new connections; open connections keep the old one."""
     with as_file(certificate.certificate + certificate.key) as path:
         context.load_cert_chain(path)
 
@@ -104,8 +103,6 @@ def _age(certificate: x509.Certificate) -> tuple[datetime, int]:
 
 
 def _host(name: str) -> x509.GeneralName:
-    import ipaddress
-
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -114,88 +111,51 @@ def _host(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True)
 class Place:
-    """An object with the settings of a webhook: where in it they are, and what does not work without them.
-
-    `settings` finds the `clientConfig`, None where the webhook is not used; `patch` writes one that holds our bundle.
-    """
+    """An object with the settings of a webhook at `path`; `without` says what does not work without them."""
 
     resource: Resource
     name: str
-    settings: Callable[[Object], Object | None]
-    patch: Callable[[Object], Object]
-    content_type: str
+    path: tuple[str | int, ...]
     without: str
 
 
-def _admission_settings(found: Object) -> Object | None:
-    entry = next((one for one in found.get("webhooks", []) if one.get("name") == WEBHOOK), None)
-    if entry is None:
-        raise NotFound(404, "NotFound", f"the webhook configuration {NAME} has no entry {WEBHOOK}")
-    return dict(entry.get("clientConfig") or {})
-
-
-def _conversion_settings(found: Object) -> Object | None:
-    conversion = found.get("spec", {}).get("conversion") or {}
-    return (conversion.get("webhook") or {}).get("clientConfig") if conversion.get("strategy") == "Webhook" else None
-
-
-ADMISSION = Place(
-    VALIDATING_WEBHOOKS,
-    NAME,
-    settings=_admission_settings,
-    patch=lambda config: {"webhooks": [{"name": WEBHOOK, "clientConfig": config}]},
-    content_type="application/strategic-merge-patch+json",
-    without="jobs are not validated on admission",
-)
-CONVERSION = Place(
-    CRDS,
-    CRD_NAME,
-    settings=_conversion_settings,
-    patch=lambda config: {"spec": {"conversion": {"webhook": {"clientConfig": config}}}},
-    content_type="application/merge-patch+json",
-    without="jobs are served in v1 only",
-)
+ADMISSION = Place(VALIDATING_WEBHOOKS, NAME, ("webhooks", 0, "clientConfig"), "jobs are not validated on admission")
+CONVERSION = Place(CRDS, CRD_NAME, ("spec", "conversion", "webhook", "clientConfig"), "jobs are served in v1 only")
 PLACES = (ADMISSION, CONVERSION)
 
 
 async def publish(client: Client, place: Place, own: Sequence[bytes], now: datetime) -> None:
-    """Add certificates (PEM) to the trusted ones at a place, if it is in use. Raises KubeError."""
+    """Add certificates (PEM) to the bundle at a place, if it is in use. Raises KubeError."""
     for attempt in range(1, TRIES + 1):
         try:
             found = await client.get(place.resource, "", place.name)
         except NotFound:
-            return  # admission is not wanted, or there is tensorflow.org alone
-        settings = place.settings(found)
-        if settings is None:
-            return
-        before = _bundle(settings)
+            return  # the installation has no admission webhook, or serves only tensorflow.org
+        settings: Any = found
+        try:
+            for part in place.path:
+                settings = settings[part]
+        except LookupError:
+            return  # the CRD does not use conversion
+        try:
+            before = base64.b64decode(settings.get("caBundle") or "")
+        except binascii.Error:
+            before = b""
         bundle = trusted(before, own, now)
         if bundle == before:
             return
-        body = {
-            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            **place.patch({"caBundle": base64.b64encode(bundle).decode()}),
-        }
+        version, encoded = found["metadata"]["resourceVersion"], base64.b64encode(bundle).decode()
+        patch = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": f"/{'/'.join(map(str, place.path))}/caBundle", "value": encoded},
+        ]
+        path, params = place.resource.object_path("", place.name), {"fieldManager": "tfjob-webhook"}
         try:
             # A standby publishes too, so the lease's fence does not apply.
-            await client.request(
-                "PATCH",
-                place.resource.object_path("", place.name),
-                {"fieldManager": "tfjob-webhook"},
-                body,
-                place.content_type,
-                fenced=False,
-            )
+            await client.request("PATCH", path, params, patch, "application/json-patch+json", fenced=False)
         except Conflict:
-            # Another replica was faster; its certificate must stay in.
+            # Another replica was faster; its certificate must stay in the bundle.
             if attempt == TRIES:
                 raise
         else:
             return
-
-
-def _bundle(settings: Object) -> bytes:
-    try:
-        return base64.b64decode(settings.get("caBundle") or "")
-    except binascii.Error:
-        return b""

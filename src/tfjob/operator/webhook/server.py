@@ -1,10 +1,10 @@
-"""Admission and conversion as a server with its own TLS certificate, which it publishes and replaces in time.
+"""The server for admission and conversion, with its own TLS certificate, which it publishes and replaces in time.
 
     webhook = Webhook(client, Address("", 9443), host_names(namespace))
     await webhook.run()                      until cancelled
 
-Nothing here may end the operator: while the API server cannot reach or trust the webhook, jobs are not checked on
-admission and older versions are not served, but the operator keeps running.
+The webhook never stops the operator. While the API server cannot reach or trust it, jobs are not validated on admission
+and older versions are not served, but the operator keeps running.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from tfjob.api.text.shallow import shallow
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
 from tfjob.operator.options import CONVERSION_PATH, WEBHOOK_PATH, Address
@@ -31,9 +29,9 @@ from tfjob.operator.webhook.certificates import Certificate
 logger = logging.getLogger("tfjob.operator.webhook.server")
 
 BODY_LIMIT = 8 * 1024 * 1024
-"""An AdmissionReview holds an object twice, and etcd takes objects of 1.5 MiB; an API server converts one at a time."""
+"""An AdmissionReview holds an object twice, and etcd stores up to 1.5 MiB; a ConversionReview holds one object."""
 SMALL_BODY = 64 * 1024
-"""A review of so many bytes is answered sooner than a thread is found for it."""
+"""Up to this size, converting a review takes less time than passing it to a thread."""
 
 Review = dict[str, Any]
 Answer = Callable[[Review], Review]
@@ -48,31 +46,26 @@ def webhook_app() -> web.Application:
 
 
 async def _validate(request: web.Request) -> web.Response:
-    # In a thread: an object may be large and odd, and the lease is renewed meanwhile.
-    return await _answered(request, reviews.admit, partial(reviews.admit, cut=True), in_thread=True)
+    # In a thread: validating a large object takes long, and the lease must be renewed meanwhile.
+    return await _answer(request, reviews.admit, in_thread=True)
 
 
 async def _convert(request: web.Request) -> web.Response:
     in_thread = (request.content_length or BODY_LIMIT) > SMALL_BODY
-    return await _answered(request, reviews.convert, reviews.refuse_conversion, in_thread=in_thread)
+    return await _answer(request, reviews.convert, in_thread=in_thread)
 
 
-async def _answered(request: web.Request, answer: Answer, answer_to_cut: Answer, *, in_thread: bool) -> web.Response:
-    """Answer a review, or what is left of one that is nested too deeply."""
-    body = await request.read()
+async def _answer(request: web.Request, answer: Answer, *, in_thread: bool) -> web.Response:
     try:
-        try:
-            review = _reviews.decode(body)
-        except RecursionError:
-            review, answer = _reviews.decode(await asyncio.to_thread(shallow, body)), answer_to_cut
-    except msgspec.DecodeError as error:
+        review = _reviews.decode(await request.read())
+    except (msgspec.DecodeError, RecursionError) as error:
         return web.Response(status=400, text=f"invalid review: {error}\n")
     found = await asyncio.to_thread(answer, review) if in_thread else answer(review)
     return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 
 class Webhook:
-    """One process's server and its certificate."""
+    """The server of one process, and its certificate."""
 
     def __init__(
         self,
@@ -93,12 +86,12 @@ class Webhook:
         self._complaints: list[str] = []
 
     def fault(self) -> str:
-        """Return why this process is not ready; it is as soon as it has tried to publish its certificate."""
+        """Return why this process is not ready; it is ready once it has tried to publish its certificate."""
         return "" if self._asked else "the webhook's certificate is not published yet"
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ConfigError if the port is taken."""
-        certificate = self._new()
+        certificate = certificates.make(self.names, self.clock())
         certificates.load(self._context, certificate)
         async with serving(webhook_app(), self.address, self._context):
             logger.info("webhook serving on port %d", self.address.port)
@@ -114,7 +107,7 @@ class Webhook:
                 complaints.append(f"{place.without}: cannot publish the webhook's certificate: {error.message}")
         self._asked = True
         for complaint in complaints:
-            # Once for each reason: it is tried again for as long as the process lives.
+            # Log each reason once: publishing is retried for as long as the process runs.
             if complaint not in self._complaints:
                 logger.warning("%s", complaint)
         self._complaints = complaints
@@ -129,9 +122,9 @@ class Webhook:
                 certificate = await self._replaced(certificate)
 
     async def _replaced(self, old: Certificate) -> Certificate:
-        """Return the next certificate, which is trusted before it is used, so that no call meets an unknown one."""
-        # One for all tries: more of them would push the other replicas' out of the bundle.
-        new = self._next = self._next or self._new()
+        """Return the next certificate. The API server trusts it before it is used, so that no call fails."""
+        # All attempts share one certificate: more would push those of other replicas out of the bundle.
+        new = self._next = self._next or certificates.make(self.names, self.clock())
         if await self.publish(old, new):
             await asyncio.sleep(self.durations.trust_spread.total_seconds())
         elif self.clock() < old.expires:
@@ -140,6 +133,3 @@ class Webhook:
         certificates.load(self._context, new)
         logger.info("webhook certificate replaced; the new one is valid until %s", new.expires.isoformat())
         return new
-
-    def _new(self) -> Certificate:
-        return certificates.make(self.names, self.clock())

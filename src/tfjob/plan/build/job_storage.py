@@ -1,13 +1,12 @@
-"""A job's own storage: the volume `tfjob-data`, and the environment variables that name a program's folders in it.
+"""The storage of a job: the volume `tfjob-data`, and environment variables with the paths of folders in it.
 
-A container that mounts this volume gets these variables, unless the manifest sets them:
+A container that mounts this volume gets these environment variables, unless the manifest sets them:
 
     TFJOB_CHECKPOINT_DIR   MOUNT/checkpoints          shared by all replicas
     TFJOB_OUTPUT_DIR       MOUNT/output               shared by all replicas: SavedModels, summaries
     TFJOB_SCRATCH_DIR      MOUNT/scratch/worker-0     the replica's own; not set if the mount is read-only
 
-The manifest says what the volume is. If the settings ask for it, a job that does not name the volume gets one anyway,
-as a claim with the job's name.
+The manifest defines the volume. With the setting `storage_for_all`, a job without one gets a claim with the job's name.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tfjob.plan.facts.tf_config import main_template_container
 
 VOLUME = JOB_VOLUME
 MOUNT_PATH = "/tfjob-data"
-"""Where a volume is mounted that we add, unless something else is there."""
+"""Where we mount a volume that we add, unless the path is taken."""
 CHECKPOINTS, OUTPUT, SCRATCH = "TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR"
 VARIABLES = (CHECKPOINTS, OUTPUT, SCRATCH)
 Object = dict[str, Any]
@@ -31,12 +30,12 @@ NAME_LENGTH = 63
 
 
 def claim_name(job_name: str) -> str:
-    """Return the claim of a job that names no volume: one for all runs of that name."""
+    """Return the claim of a job that names no volume; all jobs of that name share it."""
     return f"{job_name}-{VOLUME}"
 
 
 def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | None:
-    """Return the volume and its mount of the first replica type that has them, else with `for_all` our own."""
+    """Return the volume and its mount in the first replica type that has them, else ours if `for_all`."""
     for kind in REPLICA_TYPES:
         replica = job.spec.tf_replica_specs.get(kind)
         spec: Object = ((replica.template if replica else None) or {}).get("spec") or {}
@@ -56,11 +55,11 @@ def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Obje
     if storage and not any(_mount(container) for container in _containers(spec)):
         spec = _mounted(spec, *storage)
     kinds = [kind for kind in ("initContainers", "containers") if spec.get(kind)]
-    return {**spec, **{kind: [_told(container, task) for container in spec[kind]] for kind in kinds}}
+    return {**spec, **{kind: [_with_variables(container, task) for container in spec[kind]] for kind in kinds}}
 
 
 def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
-    """Mount the volume in the main container as the other replicas do, because they share it."""
+    """Mount the volume in the main container, at the same path as in the other replicas."""
     main = main_template_container({"spec": spec})
     if not main:
         return spec
@@ -77,37 +76,29 @@ def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
     }
 
 
-def _told(container: Object, task: Task) -> Object:
-    """Add the environment variables of the task's folders to a container.
-
-    They come before the manifest's own, so that these, and the command, can refer to them by `$(NAME)`.
-    """
+def _with_variables(container: Object, task: Task) -> Object:
+    """Add the environment variables, before those of the manifest, which can then refer to them by `$(NAME)`."""
     mount = _mount(container)
     if mount is None:
         return container
-    own = container.get("env") or []
+    base, own = mount["mountPath"], container.get("env") or []
     taken = {one.get("name") for one in own}
+    folders = {CHECKPOINTS: "checkpoints", OUTPUT: "output"}
+    if not mount.get("readOnly"):
+        folders[SCRATCH] = f"scratch/{task.name}"
     added = [
         entry
-        for name, folder in _folders(mount, task).items()
+        for name, folder in folders.items()
         if name not in taken
-        for entry in ({"name": name, "value": folder}, *_brought(container, name))
+        for entry in ({"name": name, "value": posixpath.join(base, folder)}, *_from_sources(container, name))
     ]
     return {**container, "env": [*added, *own]}
 
 
-def _folders(mount: Mapping[str, Any], task: Task) -> dict[str, str]:
-    base = mount["mountPath"]
-    shared = {CHECKPOINTS: posixpath.join(base, "checkpoints"), OUTPUT: posixpath.join(base, "output")}
-    if mount.get("readOnly"):
-        return shared
-    return {**shared, SCRATCH: posixpath.join(base, "scratch", task.name)}
+def _from_sources(container: Mapping[str, Any], name: str) -> Iterator[Object]:
+    """Yield references to `name` in the sources of `envFrom`, over which our value in `env` would take precedence.
 
-
-def _brought(container: Mapping[str, Any], name: str) -> Iterator[Object]:
-    """Return the variables of `envFrom` under `name`: a value in `env` would win, and we cannot read the sources.
-
-    A missing key leaves the variable unchanged.
+    A reference to a missing key leaves the variable unchanged.
     """
     for source in container.get("envFrom") or ():
         key = name.removeprefix(source.get("prefix") or "")
@@ -120,7 +111,6 @@ def _brought(container: Mapping[str, Any], name: str) -> Iterator[Object]:
 
 
 def _mount(container: Mapping[str, Any]) -> Object | None:
-    """Return how a container mounts the volume; the first mount counts."""
     mounts: list[Object] = container.get("volumeMounts") or []
     return next((one for one in mounts if one.get("name") == VOLUME and one.get("mountPath")), None)
 
@@ -130,7 +120,7 @@ def _containers(spec: Mapping[str, Any]) -> list[Object]:
 
 
 def similar_names(name: str) -> Iterator[str]:
-    """Yield a volume's name, then similar ones for when it is taken."""
+    """Yield a volume's name, then similar names in case it is taken."""
     yield name
     for number in count(2):
         suffix = f"-{number}"

@@ -1,6 +1,6 @@
-"""The default parameter server: a container that runs a program of ours in a TensorFlow image.
+"""The default parameter server: a container that runs our program in a TensorFlow image.
 
-The program comes to the pod in a ConfigMap of the job, so that any image with TensorFlow will do.
+The pod mounts the program from a ConfigMap of the job, so that any image with TensorFlow works.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ Object = dict[str, Any]
 
 @cache
 def program() -> str:
-    """Return the program of the default parameter server; it runs in users' images and is never imported here."""
+    """Return the source of the program; it runs in users' images and is never imported."""
     return (Path(__file__).with_name("programs") / FILE).read_text(encoding="utf-8")
 
 
 def config_map(job: TFJob, own_program: str = "") -> ConfigMap:
-    """Return the program as a job's pods mount it; `own_program` replaces ours."""
     metadata = child_metadata(job, server_program_name(job), job_labels(job))
     return ConfigMap(metadata=metadata, data={FILE: own_program or program()})
 
@@ -48,7 +47,7 @@ def lacks_program(job: TFJob, observed: Observation) -> bool:
 
 
 def with_server(job: TFJob, template: Object, image: str) -> Object:
-    """Add the server to a template; what the template's own container for the server has takes precedence."""
+    """Add the server to a template; the fields of the template's own container for it take precedence."""
     spec: Object = template.get("spec") or {}
     given: list[Object] = spec.get("containers") or []
     taken = {volume.get("name") for volume in spec.get("volumes") or ()}
@@ -65,20 +64,13 @@ def with_server(job: TFJob, template: Object, image: str) -> Object:
     ports = [one for one in server.get("ports") or () if one.get("name") != PORT_NAME]
     server["ports"] = [*ports, {"name": PORT_NAME, "containerPort": port(job, PS)}]
     containers = [server, *given] if own is None else [server if one is own else one for one in given]
-    return {
-        **template,
-        "spec": {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), source]},
-    }
+    return {**template, "spec": {**spec, "containers": containers, "volumes": [*(spec.get("volumes") or ()), source]}}
 
 
 def flags(job: TFJob, task: Task, cluster_domain: str = "") -> list[str]:
-    """Return a server's command line arguments: the whole cluster, and which task of it this is.
-
-    Our program could read TF_CONFIG instead; a user's program may not. A task of dynamic workers knows no cluster, and
-    so has no flags.
-    """
+    """Return the arguments of a server: the whole cluster, and its task. A user's program may not read TF_CONFIG."""
     if job.spec.enable_dynamic_worker:
-        return []
+        return []  # there is no fixed cluster
     members = cluster(job, cluster_domain)
     spec = ",".join(f"{kind}|{';'.join(addresses)}" for kind, addresses in members.items())
     return ["--cluster_spec", spec, "--job_name", task.type.lower(), "--task_id", str(task.index)]

@@ -1,7 +1,7 @@
-"""The PodGroup by which a gang scheduler starts all pods of a job or none, as training-operator v1.9 makes it.
+"""The PodGroup with which a gang scheduler starts all pods of a job or none, as training-operator v1.9 makes it.
 
-The operator's option names the scheduler: Volcano, or one with the coscheduling plugin of scheduler-plugins. Volcano
-must admit a group before its pods may be created.
+An option of the operator names the scheduler: Volcano, or one with the coscheduling plugin of scheduler-plugins.
+Volcano must admit a group before its pods are created.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ VOLCANO_GROUP, VOLCANO_TASK = "scheduling.k8s.io/group-name", "volcano.sh/task-s
 PLUGINS_GROUP = "scheduling.x-k8s.io/pod-group"
 DEFAULT_QUEUE = "default"
 OURS = ("minMember", "minResources", "queue", "priorityClassName", "scheduleTimeoutSeconds")
-"""The fields of a group's spec that follow from the job; the others belong to the scheduler."""
+"""The fields of a group's spec that we set; the others belong to the scheduler."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The actions for a job's group, whether its pods must wait (`hold`), and the reason if that may take long."""
+    """The actions for a job's group, whether its pods must wait (`hold`), and the reason if this may take long."""
 
     actions: Sequence[Action] = ()
     hold: bool = False
@@ -40,7 +40,7 @@ class Step:
 
 
 def step(job: TFJob, observed: Observation, scheduler: str) -> Step:
-    """Create the group before the pods, and change it only if the job's request changes."""
+    """Create the group before the pods, and update it if the job changes."""
     if not scheduler:
         return Step()
     name = job.metadata.name
@@ -62,7 +62,6 @@ def is_volcano(scheduler: str) -> bool:
 
 
 def scheduler_name(scheduler: str) -> str:
-    """Return a pod's `schedulerName`, unless its template names another one."""
     return VOLCANO if is_volcano(scheduler) else scheduler
 
 
@@ -75,10 +74,14 @@ def pod_annotations(job: TFJob, replica_type: str, scheduler: str) -> dict[str, 
 
 
 def pod_group(job: TFJob, scheduler: str) -> PodGroup:
-    """Return the group of a job: how many of its pods, and how much for them, must fit at once."""
+    """Return the group of a job: how many pods, with which resources, must be schedulable at the same time."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
     members = len(desired(job)) if policy.min_available is None else policy.min_available
-    given = {name: _text(value) for name, value in policy.min_resources.items()}
+    # A manifest may contain a fraction without quotes, which the API of a group does not accept.
+    given = {
+        name: quantity.total([value]) if isinstance(value, float) else value
+        for name, value in policy.min_resources.items()
+    }
     spec: dict[str, Any] = {"minMember": members, "minResources": given or _resources(job, members)}
     if is_volcano(scheduler):
         spec["queue"] = policy.queue or DEFAULT_QUEUE
@@ -102,7 +105,7 @@ def scheduler_news(job: TFJob, scheduler: str) -> Iterator[Event]:
 
 
 def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the spec that a group should have; None if its present one means the same."""
+    """Return the spec that a group should have; None if its current one is equivalent."""
     if present.get("queue"):
         wanted = {**wanted, "queue": present["queue"]}  # a group cannot change its queue
     if all(_same(present.get(name), wanted.get(name)) for name in OURS):
@@ -111,17 +114,17 @@ def _changed(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str,
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values mean the same, as `1` and `1000m`, or nothing and an empty value, do."""
+    """Return whether two values are equivalent, such as `1` and `1000m`, or a missing and an empty value."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_amount(one[name]) == _amount(other[name]) for name in one)
     return bool(one == other or not (one or other))
 
 
 def _resources(job: TFJob, members: int) -> dict[str, str]:
-    """Return what the first pods of a job request in total; limits count if a container has no requests.
+    """Return the total requests of the first pods of a job; limits count if a container has no requests.
 
-    v1.9 takes the pods with the highest priority first. The value of a priority class can only be read with rights on
-    the whole cluster, so the order is that of the types; it matters only if `minAvailable` leaves pods out.
+    v1.9 takes the pods with the highest priority first. Reading the value of a priority class needs permissions for the
+    whole cluster, so we use the order of types. It matters only if `minAvailable` leaves pods out.
     """
     amounts: dict[str, list[Any]] = {}
     for task in desired(job)[:members]:
@@ -132,11 +135,6 @@ def _resources(job: TFJob, members: int) -> dict[str, str]:
                 if _amount(value) is not None:
                     amounts.setdefault(name, []).append(value)
     return {name: quantity.total(values) for name, values in amounts.items()}
-
-
-def _text(value: Any) -> Any:
-    """Return a quantity as the API of a group accepts it: a manifest may have a fraction without quotes."""
-    return quantity.total([value]) if isinstance(value, float) else value
 
 
 def _amount(value: Any) -> Any:

@@ -21,7 +21,6 @@ from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
 
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
-FALLBACK = "FallbackToLogsOnError"
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
@@ -58,22 +57,20 @@ def service(job: TFJob, task: Task) -> Service:
     labels = task_labels(job, task.type, task.index)
     spec: dict[str, Any] = {"selector": labels, "ports": [{"name": "tf-port", "port": port(job, task.type)}]}
     if origin(job).headless_services:
-        named = (
-            one for one in main_template_container(template_of(job, task.type)).get("ports") or () if one.get("name")
-        )
-        ports = [{"name": one["name"], "port": one["containerPort"]} for one in named]
+        declared = main_template_container(template_of(job, task.type)).get("ports") or ()
+        ports = [{"name": one["name"], "port": one["containerPort"]} for one in declared if one.get("name")]
         spec |= {"clusterIP": "None", "ports": ports or [{"name": PORT_NAME, "port": port(job, task.type)}]}
     return Service(metadata=child_metadata(job, child_name(job, task.type, task.index), labels), spec=spec)
 
 
 def pod_restart_policy(job: TFJob, task: Task) -> str:
-    """Return the kubelet's restart policy: Never if the controller decides, as under ExitCode."""
+    """Return the kubelet's restart policy: Never if the controller decides about restarts."""
     policy = policy_of(job, task)
     return "Never" if policy == "ExitCode" or origin(job).restarts_by_role else policy
 
 
 def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, Any]:
-    """Return the pod template of a type: the user's, with the default parameter server if it has no other."""
+    """Return the pod template of a type: the user's, with the default parameter server if it applies."""
     replica = job.spec.tf_replica_specs[replica_type]
     template = replica.template or {}
     if not serves_by_default(job, replica_type, replica):
@@ -82,10 +79,7 @@ def template_of(job: TFJob, replica_type: str, tf_image: str = "") -> dict[str, 
 
 
 def cluster_size(job: TFJob) -> str:
-    """Return the cluster in TF_CONFIG, to recognize pods made for another one: `chief=1,worker=2`.
-
-    Evaluators are left out: no other task depends on their number.
-    """
+    """Return the size of the cluster in TF_CONFIG, without evaluators: `chief=1,worker=2`."""
     sizes = ((kind, replicas_of(job, kind)) for kind in REPLICA_TYPES if kind != EVALUATOR)
     return ",".join(f"{kind.lower()}={size}" for kind, size in sizes if size)
 
@@ -93,27 +87,22 @@ def cluster_size(job: TFJob) -> str:
 def _pod_spec(
     job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
 ) -> dict[str, Any]:
-    """Return the template's spec with what the operator adds; the rest is shared with it, so never change that."""
+    """Return the template's spec with the operator's additions; nested values are shared with the template."""
     given, _ = equipped(template.get("spec") or {}, settings.accelerators)
     given = with_storage(job, task, given, for_all=settings.storage_for_all)
-    main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task)}
     if settings.gang_scheduler and not given.get("schedulerName"):
         spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
+    added = {"terminationMessagePolicy": "FallbackToLogsOnError"} if settings.last_lines else {}
     for kind in ("initContainers", "containers"):
-        if given.get(kind) and settings.last_lines:
-            spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
+        if given.get(kind):
+            spec[kind] = [{**added, **container} for container in given[kind]]
+    main, everywhere = main_template_container({"spec": spec}), origin(job).tf_config_in_every_container
     is_ours = serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type])
     if is_ours and main["command"] == parameter_server.COMMAND:
-        words = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
-        spec["containers"] = [
-            {**made, "command": words} if own is main else made
-            for own, made in zip(given["containers"], spec["containers"], strict=True)
-        ]
+        main["command"] = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
     if config is not None:
-        variable = {"name": "TF_CONFIG", "value": config}
-        spec["containers"] = [
-            {**made, "env": [*(made.get("env") or ()), variable]} if everywhere or own is main else made
-            for own, made in zip(given.get("containers") or (), spec.get("containers") or (), strict=True)
-        ]
+        for container in spec.get("containers") or ():
+            if everywhere or container is main:
+                container["env"] = [*(container.get("env") or ()), {"name": "TF_CONFIG", "value": config}]
     return spec

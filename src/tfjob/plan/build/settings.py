@@ -1,29 +1,31 @@
-"""The settings of an operator or a driver that decide how children are built."""
+"""The settings of an operator or a driver, and the input of one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tfjob import __version__
+from tfjob.api.types import TFJob
+from tfjob.controller.kind import Observation
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.accelerators import Accelerator
 
 TENSORBOARD_IMAGE = f"localhost/tf-job-tensorboard:{__version__}"
-"""As tools/image.py makes it; an installation names the one in its registry."""
+"""The image that tools/image.py builds; an installation names the one in its registry."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """What the operator decides, not the job.
 
-    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` in any case is Volcano, any
-    other name is one with the coscheduling plugin of scheduler-plugins, and an empty name means none.
-    `accelerators` holds, by resource name, what pods that request it need. Default parameter servers run in
-    `tf_image` if a job names none, and run `server_program` instead of ours if there is one. With `storage_for_all`
-    a job has storage even if it does not name the volume. With `local_tensorboard` a TensorBoard is a Python program
-    of this machine instead of an image, and ends with its job. `durations` are not for users: a test shortens them.
+    `gang_scheduler` names the scheduler that starts the pods of a job together: `volcano` (case-insensitive), or a
+    scheduler with the coscheduling plugin of scheduler-plugins; empty for none. `accelerators` is keyed by resource
+    name. Default parameter servers run in `tf_image` if a job names no image, and run `server_program` instead of ours
+    if it is set. With `storage_for_all`, a job has storage even if it does not name the volume. With
+    `local_tensorboard`, a TensorBoard is a Python program on this machine instead of an image, and ends with its job.
+    Only tests change `durations`.
     """
 
     cluster_domain: str = ""
@@ -37,3 +39,17 @@ class Settings:
     storage_for_all: bool = False
     local_tensorboard: bool = False
     durations: Durations = USUAL
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The input of one pass over a job."""
+
+    job: TFJob
+    observed: Observation
+    now: datetime
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def durations(self) -> Durations:
+        return self.settings.durations

@@ -1,10 +1,9 @@
-"""The TensorBoard of a job: a Deployment and a Service from the job's start until its deletion or, on this machine,
-until its end.
+"""The TensorBoard of a job: a Deployment and a Service, from the job's start until its deletion.
 
-It has the identity of the replica that represents the job: its service account, its pull secrets and, for a folder in
-an object store, its environment variables. Suspending a job and `cleanPodPolicy` do not affect it: it uses no
-accelerator, and people look at its curves before they resume or delete a job. On this machine it ends with the
-driver of the job, because nothing stays in the background.
+It has the identity of the replica that represents the job: its service account, its pull secrets and, for a log folder
+in an object store, its environment variables. Suspending a job and `cleanPodPolicy` do not affect it: it uses no
+accelerator, and people look at its curves before they resume or delete a job. On this machine it ends with the job,
+because nothing stays in the background.
 """
 
 from __future__ import annotations
@@ -31,31 +30,31 @@ PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
 """An unprivileged user without an account, as in our image."""
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
-"""Nodes are shared; on this machine a limit would only be watched several times a second."""
+"""For nodes, which are shared. On this machine there is no limit, because checking one costs CPU time."""
 MADE_OF = "tfjob/made-of"
-"""Annotation: a digest of what the job says about the object, to detect an edit.
+"""Annotation: a digest of the job's fields for this object, to detect an edit.
 
-What the operator adds, such as its default image, is left out: a newer operator must not restart the TensorBoards of
-all jobs, most of which ended long ago.
+It does not include what the operator adds, such as its default image: a newer operator must not restart the
+TensorBoards of all jobs.
 """
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
-"""Prefixes of the environment variables with the address and the credentials of an object store."""
+"""Prefixes of environment variables with the address and the credentials of an object store."""
 LOCAL_PROGRAM = """
 import sys, types
 if "://" not in " ".join(sys.argv):
-    # What TensorBoard takes for an installation without TensorFlow: importing that takes seconds and half a gigabyte.
+    # Run without TensorFlow: importing it takes seconds and half a gigabyte.
     sys.modules["tensorboard.compat.notf"] = types.ModuleType("notf")
 from tensorboard.main import run_main
 sys.argv[0] = "tensorboard"
 run_main()
 """
-"""For an interpreter of this machine. TensorFlow adds nothing for a local folder; it reads some object stores."""
+"""The program on this machine. It needs TensorFlow only for folders in object stores."""
 LOCAL_OPTIONS = ("--load_fast=false", "--reload_multifile=true")
 
 
 def steps(job: TFJob, board: Observation, settings: Settings) -> list[Action]:
-    """Return what the TensorBoard of a started job lacks; children that an edit made wrong are deleted first."""
+    """Return the actions for the TensorBoard of a started job: delete outdated children, then create missing ones."""
     wanted: list[Deployment | Service] = []
     is_over = settings.local_tensorboard and (is_finished(job.status) or job.spec.run_policy.suspend)
     if job.spec.tensor_board is not None and job.status.attempt and not is_over:
@@ -74,7 +73,7 @@ def steps(job: TFJob, board: Observation, settings: Settings) -> list[Action]:
 
 
 def deployment(job: TFJob, settings: Settings) -> Deployment:
-    """Return the server; its pods meet the `restricted` pod security standard, with any image."""
+    """Return the Deployment; its pods meet the `restricted` pod security standard with any image."""
     board = job.spec.tensor_board
     assert board is not None
     selector = labels(job)
@@ -84,7 +83,7 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 0,
-        "strategy": {"type": "Recreate"},  # a volume may be for one pod at a time
+        "strategy": {"type": "Recreate"},  # a volume may allow only one pod at a time
         "selector": {"matchLabels": selector},
         "template": {"metadata": metadata, "spec": _pod_spec(job, board, settings)},
     }
@@ -92,10 +91,7 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
 
 
 def service(job: TFJob, settings: Settings) -> Service:
-    """Return its Service: port 80, inside the cluster unless the job asks for another type.
-
-    Not every user of this machine may listen at port 80.
-    """
+    """Return the Service: port 80 on a cluster; on this machine not every user may listen on port 80."""
     board = job.spec.tensor_board
     assert board is not None
     port = PORT if settings.local_tensorboard else SERVICE_PORT
@@ -142,10 +138,10 @@ def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], setti
         "imagePullPolicy": "IfNotPresent",
         "command": _command(board, settings),
         "ports": [{"name": PORT_NAME, "containerPort": PORT}],
-        # An image with TensorFlow in it takes several seconds, and longer on a node that is busy.
+        # An image with TensorFlow takes several seconds, and longer on a busy node.
         "startupProbe": _probe(periodSeconds=1, failureThreshold=180),
         "readinessProbe": _probe(periodSeconds=5, failureThreshold=3),
-        # It may be slow to answer while it reads much for the first time.
+        # It may answer slowly while it reads many files for the first time.
         "livenessProbe": _probe(periodSeconds=20, failureThreshold=6),
         "resources": {} if settings.local_tensorboard else RESOURCES,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -159,7 +155,7 @@ def _command(board: TensorBoard, settings: Settings) -> list[str]:
     where = ["--logdir", board.log_dir, "--port", str(PORT)]
     if settings.local_tensorboard:
         return ["python", "-c", LOCAL_PROGRAM, *where, "--host", "127.0.0.1", *LOCAL_OPTIONS]
-    # `--bind_all` takes IPv6 too, but TensorBoard knows it since 1.15, and who names an image may name an older one.
+    # `--bind_all` includes IPv6 but needs TensorBoard 1.15; an image that a job names may be older.
     everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
     return ["tensorboard", *where, *everywhere]
 
@@ -170,7 +166,7 @@ def _identity(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _store_access(board: TensorBoard, trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables with which the training container reaches its object store, if that has the log folder."""
+    """Return the environment variables of the training container for an object store with the log folder."""
     if not board.log_dir.startswith(OBJECT_STORES):
         return {}
     own = [one for one in trainer.get("env") or () if str(one.get("name", "")).startswith(STORE_VARIABLES)]
@@ -185,7 +181,7 @@ def _speaker(job: TFJob) -> dict[str, Any]:
 
 
 def labels(job: TFJob) -> dict[str, str]:
-    """Return the labels that select the pods; a selector of replica labels must not match them."""
+    """Return the labels of the pods, which must not match a selector of replica labels."""
     habits = origin(job)
     common = {"app": "tensorboard", TF_JOB_NAME_LABEL: job.metadata.name, habits.resource.group: ""}
     return {**common, RUNTIME_ID_LABEL: runtime_id(job)} if habits.has_runtime_id else common

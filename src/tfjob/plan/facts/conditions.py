@@ -1,26 +1,16 @@
-"""Conditions as training-operator v1.9 keeps them: types, reasons, order and what replaces what."""
+"""Conditions as training-operator v1.9 writes them: types, reasons, order, and which condition replaces which."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from tfjob.api.types import Condition, TFJobStatus
-from tfjob.plan import events
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUSPENDED, SUCCEEDED, FAILED = "Suspended", "Succeeded", "Failed"
-
-REASONS = {
-    CREATED: events.TFJOB_CREATED,
-    RUNNING: events.TFJOB_RUNNING,
-    RESTARTING: events.TFJOB_RESTARTING,
-    SUSPENDED: events.TFJOB_SUSPENDED,
-    SUCCEEDED: events.TFJOB_SUCCEEDED,
-    FAILED: events.TFJOB_FAILED,
-}
 
 
 def is_true(conditions: Sequence[Condition], kind: str) -> bool:
@@ -32,20 +22,14 @@ def is_finished(status: TFJobStatus) -> bool:
 
 
 def with_condition(
-    conditions: Sequence[Condition],
-    kind: str,
-    now: datetime,
-    message: str,
-    *,
-    status: str = "True",
-    reason: str = "",
+    conditions: Sequence[Condition], kind: str, now: datetime, message: str, *, status: str = "True", reason: str = ""
 ) -> list[Condition]:
-    """Return the list with a condition set; unchanged if it has the same type, status and reason.
+    """Return the list with a condition set; unchanged if it has that status and reason already.
 
-    Running and Restarting exclude each other; an end sets Running to False but keeps it; a changed condition moves to
+    Running and Restarting replace each other. Succeeded and Failed set Running to False. A changed condition moves to
     the end, so that the last one is the latest.
     """
-    reason = reason or REASONS[kind]
+    reason = reason or f"TFJob{kind}"
     present = next((condition for condition in conditions if condition.type == kind), None)
     if present and (present.status, present.reason) == (status, reason):
         return list(conditions)
@@ -56,11 +40,10 @@ def with_condition(
     dropped = {RUNNING: RESTARTING, RESTARTING: RUNNING}.get(kind) if status == "True" else None
     kept = [condition for condition in conditions if condition.type not in (kind, dropped)]
     if kind in (SUCCEEDED, FAILED) and status == "True":
-        kept = [_ended(condition, now) for condition in kept]
+        kept = [
+            replace(condition, status="False", last_update_time=now, last_transition_time=now)
+            if condition.type == RUNNING and condition.status == "True"
+            else condition
+            for condition in kept
+        ]
     return [*kept, news]
-
-
-def _ended(condition: Condition, now: datetime) -> Condition:
-    if condition.type != RUNNING or condition.status != "True":
-        return condition
-    return msgspec.structs.replace(condition, status="False", last_update_time=now, last_transition_time=now)

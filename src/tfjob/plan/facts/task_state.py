@@ -1,4 +1,4 @@
-"""The state of every task of a job: its pod, and its end if it has ended."""
+"""The state of every task of a job: its pod, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from tfjob.api.objects import ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.kind import Observation
 from tfjob.plan import events
-from tfjob.plan.facts.tasks import (
-    Task,
-    attempts_due,
-    desired,
-    is_stale,
-    main_container,
-    members,
-    policy_of,
-    task_of,
-)
+from tfjob.plan.facts.tasks import Task, attempts_due, desired, is_stale, main_container, members, policy_of, task_of
 
 INFRASTRUCTURE_REASONS = frozenset(
     {
@@ -35,18 +26,18 @@ INFRASTRUCTURE_REASONS = frozenset(
         "Unknown",
     }
 )
-"""Reasons of a failed pod that are not the fault of its program; `OutOfcpu` and similar ones count too.
+"""Reasons of a failed pod that its program did not cause; so are `OutOfcpu` and similar reasons.
 
-After a power loss containerd finds containers without processes: it reports `Unknown`, with exit code 255 and the time
-when it looked. A program that exits with 255 has `Error`.
+After a power loss containerd finds containers without processes: it reports `Unknown`, exit code 255 and the current
+time. A program that exits with 255 has the reason `Error`.
 """
 
 
 @dataclass(frozen=True)
 class End:
-    """How the main container of a task ended, or that its pod is gone (`infrastructure`, no exit code).
+    """How the main container of a task ended. Without an exit code and with `infrastructure`, its pod is lost.
 
-    `premature` is an exit 0 of a task that should run for as long as the job does.
+    `premature` is an exit 0 of a task that should run as long as the job.
     """
 
     time: datetime
@@ -65,7 +56,7 @@ class End:
 
 @dataclass(frozen=True)
 class TaskState:
-    """A task that should exist: its pod, if there is one of the present attempt, and its end, if it ended."""
+    """A desired task, its pod if there is one of the current attempt, and its end if it has ended."""
 
     task: Task
     attempt: int
@@ -80,7 +71,7 @@ class TaskState:
 
     @property
     def up(self) -> bool:
-        """Whether its program runs: a pod counts as Running also while its container waits for the next try."""
+        """Whether its program runs: a pod is also Running while its container waits for a restart."""
         container = main_container(self.pod) if self.pod else None
         between = bool(container and (container.state.waiting or container.state.terminated))
         return self.running and not between
@@ -93,7 +84,6 @@ class TaskState:
 
 
 def survey(job: TFJob, status: TFJobStatus, observed: Observation, now: datetime) -> list[TaskState]:
-    """Return the state of every desired task, given what the status remembers."""
     pods = {task: pod for pod in observed.of(Pod) if (task := task_of(pod)) is not None}
     started, completed = members(status.started), members(status.completed_indexes)
     due_of = attempts_due(job, status)
@@ -116,7 +106,7 @@ def survey(job: TFJob, status: TFJobStatus, observed: Observation, now: datetime
 
 
 def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
-    """Return a container's end as the end of its task; `now` replaces a missing time."""
+    """Return the end of a container as the end of its task; `now` replaces a missing time."""
     if terminated is None:
         return End(now)
     started = terminated.started_at
@@ -126,13 +116,13 @@ def end_of(terminated: ContainerTerminated | None, now: datetime) -> End:
         signal=terminated.signal,
         reason=terminated.reason,
         message=terminated.message,
-        # Of a container that never ran a kubelet says that it started in 1970.
+        # For a container that never ran, a kubelet reports a start in 1970.
         started=started if started and started.timestamp() > 0 else None,
     )
 
 
 def is_over(pod: Pod) -> bool:
-    """Return whether nothing of a pod runs any more; a kubelet reports the containers before the pod."""
+    """Return whether no container of a pod runs any more; a kubelet reports the containers before the pod."""
     if pod.status.phase in ("Succeeded", "Failed"):
         return True
     ends = [status.state.terminated for status in pod.status.container_statuses]
@@ -142,11 +132,11 @@ def is_over(pod: Pod) -> bool:
 def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     terminated = _terminated(pod)
     if pod.metadata.deletion_timestamp is not None:
-        # Even an exit 0: a program that is asked to stop may well say that it did so without trouble.
+        # Even an exit 0 is a loss: a program that is stopped may exit 0 before it is done.
         reason, message = _disruption(pod) or (events.POD_DELETED, events.POD_LEAVING)
         return End(now, reason=reason, message=message, infrastructure=True)
     failed = pod.status.phase == "Failed"
-    # A kubelet says of the container that it ended before it says of the pod that it failed.
+    # A kubelet reports the end of the container before the failure of the pod.
     ended = terminated is not None and not _starts_again(pod, terminated)
     if (
         (failed or ended)
@@ -155,10 +145,13 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
     ):
         return replace(end_of(terminated, now), reason=disruption[0], message=disruption[1], infrastructure=True)
     if terminated is not None:
-        return None if _starts_again(pod, terminated) or _is_called_pending(pod) else end_of(terminated, now)
+        # The kubelet may report a pod that is over as Pending for a moment. Until it corrects that, clients that check
+        # the phase, as v1.9's does at the end of a job, find no logs.
+        reported_late = pod.status.phase == "Pending" and is_over(pod)
+        return None if _starts_again(pod, terminated) or reported_late else end_of(terminated, now)
     if failed:
-        # A pod can fail without its container ever having run, for example when the node turns it away.
-        # Its time must not move with each pass, or it would never settle.
+        # A pod can fail before its container has run, for example if the node rejects it.
+        # The time must not change from pass to pass, or the failure would never settle.
         time = pod.status.start_time or pod.metadata.creation_timestamp or now
         return End(time, reason=pod.status.reason or events.POD_FAILED, message=pod.status.message)
     if (node := pod.spec.get("nodeName")) in lost_nodes:
@@ -168,7 +161,7 @@ def _end(pod: Pod, lost_nodes: frozenset[str], now: datetime) -> End | None:
 
 
 def _terminated(pod: Pod) -> ContainerTerminated | None:
-    """Return the end of the main container; if it never ran in a failed pod, that of the failed init container."""
+    """Return the end of the main container, or of the failed init container if the pod failed before it ran."""
     status = main_container(pod)
     if status and status.state.terminated:
         return status.state.terminated
@@ -186,14 +179,6 @@ def _starts_again(pod: Pod, terminated: ContainerTerminated) -> bool:
     return policy == "Always" or (policy == "OnFailure" and terminated.exit_code != 0)
 
 
-def _is_called_pending(pod: Pod) -> bool:
-    """Return whether a pod that is over is still reported as Pending: the kubelet corrects that in a moment.
-
-    Until then, clients that check the phase, as v1.9's does at the end of a job, find no logs.
-    """
-    return pod.status.phase == "Pending" and is_over(pod)
-
-
 def _disruption(pod: Pod) -> tuple[str, str] | None:
     for condition in pod.status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
@@ -207,5 +192,5 @@ def _disruption(pod: Pod) -> tuple[str, str] | None:
 
 
 def _is_infrastructure(reason: str) -> bool:
-    # The kubelet turns a pod away with `OutOf` and the name of the resource, which may be any device's.
+    # The kubelet rejects a pod with `OutOf` and the name of the resource, which may be any device.
     return reason in INFRASTRUCTURE_REASONS or reason.startswith("OutOf")

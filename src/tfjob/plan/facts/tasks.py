@@ -1,7 +1,7 @@
-"""The tasks of a job (`worker-0`), their gangs and attempts, and what the cluster shows of them.
+"""The tasks of a job (`worker-0`), their gangs and attempts.
 
 A gang is a set of tasks that restart together: peers of one collective cannot continue without each other. A pod
-carries the attempt that it was made for. Restarts in place add to it; restarts by the controller make a new pod.
+records the attempt that it was made for. Restarts in place add to it; restarts by the controller create a new pod.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Task(Struct, frozen=True, order=True, cache_hash=True):
 
 
 def desired(job: TFJob) -> tuple[Task, ...]:
-    """Return every task that the spec asks for, in v1.9's order of types."""
+    """Return every task of the spec, in v1.9's order of types."""
     return _tasks(tuple(replicas_of(job, replica_type) for replica_type in REPLICA_TYPES))
 
 
 def replicas_of(job: TFJob, replica_type: str) -> int:
-    """Return the number of tasks of a type: one if unset, and never more than MOST_REPLICAS, even if unchecked."""
+    """Return the number of tasks of a type: 1 if unset, and at most MOST_REPLICAS even if the spec is not validated."""
     replica = job.spec.tf_replica_specs.get(replica_type)
     if replica is None:
         return 0
@@ -52,11 +52,10 @@ def replicas_of(job: TFJob, replica_type: str) -> int:
 
 
 def policy_of(job: TFJob, task: Task) -> str:
-    """Return the restart policy of a task: the replica's, else its template's own, else Never.
+    """Return the restart policy of a task: that of the replica, else of its template, else Never.
 
-    The default parameter server is restarted in place whenever it ends, unless its template says otherwise.
-    Where the role decides (2017), the chief's exit code is checked, a parameter server always runs, and any other
-    task runs until it exits 0.
+    The default of default parameter servers is Always. In a TfJob (2017) the role decides: ExitCode for the chief,
+    Always for a parameter server, OnFailure for any other task.
     """
     if origin(job).restarts_by_role:
         return "ExitCode" if task == chief_of(job) else "Always" if task.type == PS else "OnFailure"
@@ -73,7 +72,7 @@ def chief_of(job: TFJob) -> Task | None:
 
 
 def representative(job: TFJob) -> Task | None:
-    """Return the task that represents the job; None if the job asks for no task."""
+    """Return the task that represents the job; None if the job has no task."""
     tasks = desired(job)
     return next((task for task in tasks if has_master_role(job, task.type, task.index)), tasks[0] if tasks else None)
 
@@ -84,7 +83,7 @@ def task_of(child: Pod | Service) -> Task | None:
 
 
 def main_container(pod: Pod) -> ContainerStatus | None:
-    """Return the container whose end is the task's end: the one called tensorflow, else the first."""
+    """Return the container whose end is the end of the task: the one named tensorflow, else the first."""
     statuses = pod.status.container_statuses
     for status in statuses:
         if status.name == CONTAINER_NAME:
@@ -104,7 +103,7 @@ def ranges(tasks: Iterable[Task]) -> dict[str, str]:
     return {replica_type: indexes.render(by_type[replica_type]) for replica_type in sorted(by_type)}
 
 
-# A pass asks for the same few tasks many times, and the next pass again.
+# These are cached because every pass needs the same few tasks many times.
 
 
 @lru_cache(maxsize=64)
@@ -125,7 +124,7 @@ def _members(replica_type: str, text: str) -> frozenset[Task]:
 
 
 def split_tensorboard(job: TFJob, observed: Observation) -> tuple[Observation, Observation]:
-    """Return the children that are replicas and those of the TensorBoard; Services of the manifest are neither."""
+    """Return the children of replicas and those of the TensorBoard; Services of the manifest are neither."""
     if not observed.of(Service) and not observed.of(Deployment):
         return observed, Observation()
     name = tensorboard_name(job)
@@ -136,11 +135,11 @@ def split_tensorboard(job: TFJob, observed: Observation) -> tuple[Observation, O
 
 
 def gang_types(job: TFJob) -> frozenset[str]:
-    """Return the types whose tasks restart as one; none if every task restarts alone.
+    """Return the types whose tasks restart together; none if every task restarts alone.
 
-    `Auto` binds chief, master and workers together unless parameter servers or dynamic workers hold the state.
-    Evaluators never belong: they only read checkpoints. Where the role decides (2017), every task restarts alone, as
-    the documents of that time say: if a member of a collective is lost, the others end on their own.
+    `Auto` makes chief, master and workers a gang unless there are parameter servers or dynamic workers. Evaluators are
+    never in a gang: they only read checkpoints. In a TfJob (2017) every task restarts alone, as documented: if a member
+    of a collective is lost, the others exit.
     """
     if job.spec.restart_scope == TASK or origin(job).api_version == BATCH:
         return frozenset()
@@ -153,7 +152,7 @@ def gang_types(job: TFJob) -> frozenset[str]:
 
 
 def gang(job: TFJob) -> frozenset[Task]:
-    """Return the tasks that restart as one; a single task is not a gang."""
+    """Return the tasks that restart together; a single task is not a gang."""
     types = gang_types(job)
     tasks = frozenset(task for task in desired(job) if task.type in types)
     return tasks if len(tasks) > 1 else frozenset()
@@ -166,7 +165,7 @@ def attempt_of(pod: Pod) -> int:
 
 def made_for(pod: Pod) -> int:
     written = pod.metadata.annotations.get(ATTEMPT, "")
-    return int(written) if written.isdecimal() else 1  # by hand, perhaps
+    return int(written) if written.isdecimal() else 1
 
 
 def restarts_in_place(pod: Pod) -> int:
@@ -175,10 +174,7 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
-    """Return a function from a task to the attempt that it should be on.
-
-    A gang's attempts do not count for other tasks: an evaluator keeps running while the gang restarts.
-    """
+    """Return a function from a task to the attempt that it should be on; tasks outside a gang ignore its attempts."""
     types, together, restarts = gang_types(job), max(status.attempt, 1), status.task_restarts
 
     def due(task: Task) -> int:
@@ -191,7 +187,7 @@ def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
 def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:
     """Return whether a pod belongs to an earlier attempt.
 
-    A task that is not in `started` was not yet seen on the attempt that is due. Its old pod stays old even if the
-    kubelet restarts it in place, or reports such a restart late.
+    If a task is not in `started`, no pod of the attempt that is due has been seen. The old pod then stays stale even if
+    the kubelet restarts it in place.
     """
     return attempt_of(pod) < due or (task not in started and made_for(pod) < due)

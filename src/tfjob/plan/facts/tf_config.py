@@ -1,7 +1,7 @@
-"""TF_CONFIG: how every replica learns the addresses of its peers, byte for byte as training-operator v1.9 writes it.
+"""TF_CONFIG, which tells every replica the addresses of its peers, byte for byte as training-operator v1.9 writes it.
 
-One difference is on purpose: an evaluator is only in its own `cluster`. A ParameterServerStrategy chief would wait
-forever for a server that an evaluator never starts.
+There is one intended difference: an evaluator is only in its own `cluster`. A ParameterServerStrategy chief would
+otherwise wait forever for a server that an evaluator never starts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfjob.plan.facts.tasks import Task, replicas_of
 
 
 def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> Iterator[str | None]:
-    """Yield the value of TF_CONFIG for each task, None if its program must not see one."""
+    """Yield the value of TF_CONFIG for each task, None if it gets none."""
     habits = origin(job)
     total = sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
     needed = habits.tf_config and (total != 1 or habits.tf_config_for_one_replica)
@@ -38,7 +38,6 @@ def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> I
 
 
 def address(job: TFJob, task: Task, cluster_domain: str = "") -> str:
-    """Return `host:port` under which the peers of a task reach it."""
     host = origin(job).host.format(
         name=child_name(job, task.type, task.index),
         namespace=job.metadata.namespace,
@@ -60,7 +59,7 @@ def port(job: TFJob, replica_type: str) -> int:
 
 
 def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
-    """Return the container of a pod template that is the task: the one called tensorflow, else the first, else {}."""
+    """Return the main container of a pod template: the one named tensorflow, else the first, else {}."""
     containers: list[dict[str, Any]] = (template.get("spec") or {}).get("containers") or []
     named = (container for container in containers if container.get("name") == CONTAINER_NAME)
     return next(named, containers[0] if containers else {})
@@ -77,11 +76,11 @@ def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = Fals
 
 
 def _sparse_cluster(job: TFJob, task: Task, cluster_domain: str) -> dict[str, Any]:
-    """Return what a task of an elastic job knows: itself, and for a worker also all parameter servers."""
+    """Return the cluster for a task of an elastic job: the task, and for a worker also all parameter servers."""
     servers = [address(job, Task(PS, index), cluster_domain) for index in range(replicas_of(job, PS))]
     own = address(job, task, cluster_domain)
     if task.type == WORKER:
-        # v1.9 leaves the list nil, and so `null`, when there is no parameter server.
+        # v1.9 writes `null`, not an empty list, if there is no parameter server.
         return {"worker": {str(task.index): own}, "ps": servers or None}
     return {"worker": {}, "ps": [own] if task.type == PS else []}
 

@@ -1,4 +1,4 @@
-"""The rules about a job, one module each: what ends it, restarts it, suspends it or cleans it up.
+"""The rules for a job, one module each: when it ends, restarts or is suspended, and how it is cleaned up.
 
 In: facts. Out: one decision each, which `plan.plan` combines. Start reading at `restarts`, the largest; `success` and
 `limits` are the simplest.

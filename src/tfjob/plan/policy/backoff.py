@@ -1,19 +1,23 @@
-"""Back-offs: how long a task that runs again waits, by how often it did so lately.
+"""Back-offs: how long a task waits before it restarts, depending on its recent restarts.
 
-Each task waits for its own restarts, so that one that fails repeatedly delays no other; a gang waits as one. A task
-that may have failed because of another waits for that one too: started alone, it would fail again.
+Tasks back off separately, so that one that fails repeatedly does not delay others; a gang backs off as one. A task that
+may have failed because of another waits at least as long as that one: started alone, it would fail again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tfjob.api.types import GANG_BACK_OFF, BackOff, TFJob, TFJobStatus
 from tfjob.durations import USUAL, Durations
 from tfjob.plan.facts.tasks import Task, desired, gang
+
+if TYPE_CHECKING:
+    from tfjob.plan.policy.restarts import Again
 
 
 def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> frozenset[Task]:
@@ -23,12 +27,12 @@ def held_back(job: TFJob, status: TFJobStatus, now: datetime, durations: Duratio
 
 
 def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations = USUAL) -> list[datetime]:
-    """Return when the tasks that are held back may start, the soonest first."""
+    """Return the times at which waiting tasks may start, earliest first."""
     return sorted(one.not_before for one in _to_come(job, status, now, durations).values())
 
 
 def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
-    """Yield each task outside a gang that waited because of its own restarts, and from when to when."""
+    """Yield each task outside a gang that waited because of its own restarts, with the start and end of the wait."""
     for task in desired(job) if status.back_off else ():
         one = status.back_off.get(task.name)
         if one and one.restarts and (wait := wait_after(one.restarts, durations)):
@@ -36,13 +40,13 @@ def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[
 
 
 def wait_after(restarts: int, durations: Durations) -> timedelta:
-    """Return how long the last of so many restarts in a row waits."""
+
     waits = durations.restart_waits
     return waits[min(restarts, len(waits)) - 1]
 
 
 def names(job: TFJob, tasks: Set[Task]) -> frozenset[str]:
-    """Return the names under which the status has the back-offs of these tasks."""
+    """Return the keys of these tasks in the status field `backOff`."""
     together = gang(job)
     alone = frozenset(task.name for task in tasks - together)
     return alone if together.isdisjoint(tasks) else alone | {GANG_BACK_OFF}
@@ -52,32 +56,21 @@ def name_of(job: TFJob, replica: str) -> str:
     return GANG_BACK_OFF if any(task.name == replica for task in gang(job)) else replica
 
 
-def after(
-    job: TFJob,
-    status: TFJobStatus,
-    again: Set[str],
-    now: datetime,
-    *,
-    cause: str,
-    followers: Set[str],
-    incident: bool,
-    durations: Durations = USUAL,
-) -> dict[str, BackOff]:
-    """Return the back-offs after those in `again` restart because of `cause`, all by their names in the status.
-
-    Consequences of an incident that is recorded already do not count as restarts.
-    """
+def after(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations) -> dict[str, BackOff]:
+    """Return the back-offs after a restart; the consequence of a recorded incident does not count as a restart."""
+    restarted = names(job, again.tasks | gang(job) if again.gang else again.tasks)
+    cause = name_of(job, again.cause.replica)
     latest = now + durations.restart_waits[-1]
     waits = {
         name: replace(one, not_before=min(one.not_before, latest))
         for name, one in _known(job, status).items()
         if now - one.not_before < durations.streak_reset
     }
-    for name in again if incident else ():
+    for name in restarted if again.incident else ():
         restarts = 1 + (waits[name].restarts if name in waits else 0)
         waits[name] = BackOff(restarts=restarts, not_before=now + wait_after(restarts, durations))
     if cause in waits and (first := waits[cause].not_before) > now:
-        for name in again & followers:
+        for name in restarted & names(job, again.followers):
             own = waits.get(name, BackOff(not_before=first))
             waits[name] = replace(own, not_before=max(own.not_before, first))
     return dict(sorted(waits.items()))
@@ -89,6 +82,6 @@ def _known(job: TFJob, status: TFJobStatus) -> dict[str, BackOff]:
 
 
 def _to_come(job: TFJob, status: TFJobStatus, now: datetime, durations: Durations) -> dict[str, BackOff]:
-    """Return the starts in the future; one further away than any wait comes from a clock that was set back."""
+    """Return the back-offs that are not over; ignore those beyond the longest wait: the clock was set back."""
     latest = now + durations.restart_waits[-1]
     return {name: one for name, one in _known(job, status).items() if now < one.not_before <= latest}

@@ -1,8 +1,8 @@
-"""What a finished job keeps (`cleanPodPolicy`), and deletions that must be repeated.
+"""What a finished job keeps (`cleanPodPolicy`), and when to repeat a deletion.
 
-The API server deletes a pod in two writes: it sets the deletion timestamp, then removes the object. A client that dies
-in between cancels the request, and the pod stays forever unless it is deleted again. On most clusters the pod garbage
-collector does that; the plan does not depend on it.
+The API server deletes a pod in two writes: it sets the deletion timestamp, then removes the object. If the client dies
+in between, the request is canceled, and the pod stays until it is deleted again. On most clusters the pod garbage
+collector does that, but the plan does not depend on it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ RUNNING, ALL, NONE = "Running", "All", "None"
 
 
 def cleanup(job: TFJob, observed: Observation) -> list[Action]:
-    """Return the removals: `All` every pod, `Running` (the default) those that have not ended, `None` none.
+    """Return the deletions: every pod (`All`), pods that have not ended (`Running`, the default), or none (`None`).
 
-    A service is removed with its pod, and a pod group always: nothing is left to be scheduled.
+    A service goes with its pod. A pod group always goes: there is nothing left to schedule.
     """
     policy = job.spec.run_policy.clean_pod_policy or RUNNING
     if policy == NONE:
@@ -40,10 +40,7 @@ def everything(observed: Observation) -> list[Action]:
 def overdue(
     pods: Iterable[Pod], observed: Observation, now: datetime, durations: Durations
 ) -> tuple[list[Action], list[datetime]]:
-    """Repeat the deletion of those of `pods`, which must go, that are still terminating long after they should be gone.
-
-    Also returns when that is next due for each pod that is terminating.
-    """
+    """Return deletions to repeat, of pods that should be gone, and when each terminating pod is due next."""
     waits = durations.repeat_deletion
     repeated, times = list[Action](), list[datetime]()
     for pod in pods:

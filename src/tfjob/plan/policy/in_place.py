@@ -1,7 +1,6 @@
-"""Restarts in place: a container that ended and that the kubelet starts again, at once or after a growing pause.
+"""Restarts in place: the kubelet restarts a container that ended, at once or after a growing pause.
 
-They happen without us. Each is reported once, by the time of the end; if many replicas fail for the same reason, one
-end is reported for all.
+The plan only reports them, each once. If many replicas fail for the same reason, it reports one end for all.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class Restarting:
 
     @property
     def next_start(self) -> str:
-        """When it starts again, in words that stay the same while it waits."""
+        """When it restarts, in words that do not change while it waits."""
         return events.NEXT_START.format(at=self.end.time + self.pause) if self.pause else events.AFTER_A_PAUSE
 
 
 def restarting(task: Task, container: ContainerStatus | None) -> Restarting | None:
-    """Return the latest restart in place of a container, done or due; None if it never ended, or has just ended."""
+    """Return the latest restart in place of a container, done or due; None if it has not ended or has just ended."""
     ended = container.last_state.terminated if container else None
     if container is None or ended is None or ended.finished_at is None or container.state.terminated:
         return None
@@ -63,24 +62,21 @@ def between_tries(pod: Pod) -> str:
     return container.state.waiting.reason if container and container.state.waiting else ""
 
 
-def telling(
+def report(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], durations: Durations
 ) -> tuple[TFJobStatus, list[Event]]:
-    """Return the status that remembers what was reported, and the event for the latest restart that was not."""
+    """Return the event for the latest restart that was not reported, and the status that records the report."""
     found = [
         one
         for view in views
         if view.pod and not view.completed and (one := restarting(view.task, main_container(view.pod)))
     ]
-    last, told = max(found, key=lambda one: one.end.time, default=None), status.told_restart
-    if last is None or (told and last.end.time <= told + durations.quiet_restarts * (len(found) - 1)):
+    last, reported = max(found, key=lambda one: one.end.time, default=None), status.told_restart
+    if last is None or (reported and last.end.time <= reported + durations.quiet_restarts * (len(found) - 1)):
         return status, []
-    remembered = replace(status, told_restart=last.end.time)
-    # What happened before we took a job over from v1.9 is no news.
-    if not job.status.state:
-        return remembered, []
-    end = sentence(last.task, last.end)
-    return remembered, [events.restart_in_place(job, end, last.restarts, last.pause, waits=last.waits)]
+    event = events.restart_in_place(job, sentence(last.task, last.end), last.restarts, last.pause, waits=last.waits)
+    # Do not report restarts from before we took the job over from v1.9.
+    return replace(status, told_restart=last.end.time), [event] if job.status.state else []
 
 
 def _pause(message: str) -> timedelta | None:

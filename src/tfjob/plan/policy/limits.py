@@ -8,7 +8,7 @@ from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.plan.facts.conditions import FAILED, SUCCEEDED
 
 LONGEST_SECONDS = 10**9
-"""Thirty years: more would run past the calendar."""
+"""Thirty years: a larger number could exceed the range of datetime."""
 
 
 def deadline(job: TFJob, status: TFJobStatus) -> datetime | None:
@@ -27,13 +27,13 @@ def _after(time: datetime, seconds: int) -> datetime:
 
 
 def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
-    """Return whether restarts in place, which happen without us, have used up more than `backoffLimit`."""
+    """Return whether restarts in place, which the kubelet decides, have exceeded `backoffLimit`."""
     limit = job.spec.run_policy.backoff_limit
     return limit is not None and status.retries > limit
 
 
 def _ended(status: TFJobStatus) -> datetime | None:
-    """Return when a job ended; v1.9 leaves some jobs without a completion time, but not without a condition."""
+    """Return when a job ended; v1.9 does not always write a completion time, but always a condition."""
     if status.completion_time:
         return status.completion_time
     ends = [one for one in status.conditions if one.type in (SUCCEEDED, FAILED) and one.status == "True"]

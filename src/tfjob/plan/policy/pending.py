@@ -1,4 +1,4 @@
-"""Why a job that should run does not yet: the reason for the user, and when to give up waiting."""
+"""Why a job does not run yet: the reason for the user, and when to give up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tfjob.api.names import child_name
-from tfjob.api.objects import ContainerTerminated, Pod
+from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.kind import Observation
 from tfjob.plan import events
@@ -17,7 +17,7 @@ from tfjob.plan.policy.in_place import restarting
 from tfjob.plan.policy.verdict import sentence
 
 HOPELESS = frozenset({"InvalidImageName", "Invalid"})
-"""Nothing but an edit can help: fail at once."""
+"""Only an edit can help: fail at once."""
 DOUBTFUL = frozenset(
     {
         "CreateContainerConfigError",
@@ -34,7 +34,7 @@ DOUBTFUL = frozenset(
 
 @dataclass(frozen=True)
 class Wait:
-    """One reason for waiting; `fails_at` is when it becomes final, None if never. No task means the whole job."""
+    """One reason for waiting; `fails_at` is when it fails the job, if ever. An empty task means the whole job."""
 
     task: str
     reason: str
@@ -54,22 +54,27 @@ def waits(
     grace: timedelta,
     held: str = "",
 ) -> list[Wait]:
-    """Return every reason why tasks wait, the most final one first.
+    """Return every reason why tasks wait, the one that fails the job first at the front.
 
-    `leaving` are the pods whose names are not free yet; `held` is why all pods wait for their PodGroup.
+    `leaving` are old pods that still occupy their names; `held` is why all pods wait for their PodGroup.
     """
     found = [
-        # What is in the way of a pod matters more than what a pod that is there waits for.
+        # What prevents the creation of a pod is more important than what an existing pod waits for.
         *([Wait("", events.POD_GROUP_PENDING, held, None)] if held else ()),
         *_refused(job, views, observed, grace),
-        *_unreachable(leaving, observed.lost_nodes),
+        # A pod on a node that does not answer cannot be removed: it may still run there.
+        *(
+            Wait(task.name, events.NODE_UNREACHABLE, events.POD_STUCK.format(pod=pod.metadata.name, node=node), None)
+            for pod in leaving
+            if (node := pod.spec.get("nodeName")) in observed.lost_nodes and (task := task_of(pod))
+        ),
         *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
     ]
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
 
 
 def starting(views: Sequence[TaskState], observed: Observation) -> list[Wait]:
-    """Return the first task that does not run for an unknown reason; an end that was tolerated is not waited for."""
+    """Return the first task that does not run for an unknown reason; not one whose end the job tolerates."""
     slow = next((view for view in views if not (view.up or view.completed or view.end)), None)
     if slow is None:
         return []
@@ -86,7 +91,9 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
             return _wait(name, events.CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
             return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
-    if view.running and not view.up and not view.end and (ended := _last_end(pod)):
+    main = main_container(pod)
+    ended = (main.state.terminated or main.last_state.terminated) if main else None
+    if view.running and not view.up and not view.end and ended:
         text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
         return _wait(name, events.RESTARTED, f"{text}; it is restarting", None, grace)
     for condition in pod.status.conditions:
@@ -97,13 +104,8 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
     return None
 
 
-def _last_end(pod: Pod) -> ContainerTerminated | None:
-    container = main_container(pod)
-    return (container.state.terminated or container.last_state.terminated) if container else None
-
-
 def _waiting_since(pod: Pod) -> datetime | None:
-    """Return since when a node has tried to start the pod's container: queueing and running before do not count."""
+    """Return since when a node has tried to start the container: not counting the queue and earlier runs."""
     container = main_container(pod)
     before = container.last_state.terminated if container else None
     times = (pod.metadata.creation_timestamp, pod.status.start_time, before.finished_at if before else None)
@@ -119,15 +121,6 @@ def _refused(job: TFJob, views: Sequence[TaskState], observed: Observation, grac
             yield _wait("", rejection.reason, rejection.message, rejection.since, grace)
         elif name in tasks:
             yield _wait(tasks[name], rejection.reason, rejection.message, rejection.since, grace)
-
-
-def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:
-    """Report pods that cannot be removed while their node does not answer: they may still run there."""
-    for pod in leaving:
-        node, task = pod.spec.get("nodeName"), task_of(pod)
-        if node in lost_nodes and task:
-            text = events.POD_STUCK.format(pod=pod.metadata.name, node=node)
-            yield Wait(task.name, events.NODE_UNREACHABLE, text, None)
 
 
 def _wait(name: str, reason: str, message: str, since: datetime | None, grace: timedelta) -> Wait:

@@ -1,13 +1,14 @@
-"""Restart by root cause: which task ended first, whether it may be retried, and which tasks restart with it.
+"""Restart by root cause: which task ended first, whether it can be retried, and which tasks restart with it.
 
-TensorFlow tasks fail when a peer dies: a killed worker makes the chief exit 1 up to ten seconds later. Taken alone, the
-chief's exit is a permanent error, and the job would fail. So the plan waits after an exit that looks permanent, for a
-settling time that begins when the exit is first seen (a node may report late, and its clock may be wrong). If another
-task turns out to have been lost or killed before, that one is the cause.
+TensorFlow tasks fail when a peer dies: a killed worker makes the chief exit 1 up to ten seconds later. On its own, the
+chief's exit is a permanent error, and the job would fail. So after an exit that looks permanent, the plan waits for a
+settling time from when it first sees the exit (a node may report late, and its clock may be wrong). If another task
+turns out to have been lost or killed earlier, that one is the cause.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,21 +23,12 @@ from tfjob.plan.policy.backoff import absences
 from tfjob.plan.policy.verdict import START_ERROR, verdict
 
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
-"""System errors for a missing program; runtimes repeat them with different exit codes."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the retry table: what happens to a task after such an end, by restart policy."""
-
-    cause: str
-    never: str
-    exit_code: str
-    in_place: str
-    counts: str
+"""System errors for a missing program; runtimes report them with different exit codes."""
 
 
 PERMANENT, RESTART, IN_PLACE, DONE = "job fails", "restart", "in place", "done"
+Row = namedtuple("Row", "cause never exit_code in_place counts")
+"""What happens to a task after an end, by restart policy, and whether that counts against `backoffLimit`."""
 RETRY_TABLE = (
     Row("exit 0", DONE, DONE, "done (Always: in place)", "no"),
     Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
@@ -48,18 +40,8 @@ RETRY_TABLE = (
     Row("eviction, preemption, node loss", RESTART, RESTART, RESTART, "no"),
     Row("pod deleted or lost", RESTART, RESTART, RESTART, "no"),
 )
-
-
-@dataclass(frozen=True)
-class TfJobRow:
-    """One line of the table for a TfJob of tensorflow.org, where the type of a task decides."""
-
-    cause: str
-    master: str
-    worker: str
-    ps: str
-
-
+TfJobRow = namedtuple("TfJobRow", "cause master worker ps")
+"""What happens to a task of a TfJob of tensorflow.org, where the type of the task decides."""
 TF_JOB_TABLE = (
     TfJobRow("exit 0", "job succeeds", DONE, RESTART),
     TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
@@ -84,13 +66,13 @@ class Failure:
 
     @property
     def second(self) -> datetime:
-        """When it ended, as exactly as Kubernetes reports it: within one second the order is unknown."""
+        """When it ended, as precisely as Kubernetes reports it: within one second the order is unknown."""
         return self.end.time.replace(microsecond=0)
 
 
 @dataclass(frozen=True)
 class Settle:
-    """Wait from `since` until `until` for a root cause; `first` is to blame if none shows."""
+    """Wait from `since` until `until` for a root cause; if there is none, `first` is the cause."""
 
     first: Verdict
     since: datetime
@@ -107,10 +89,10 @@ class Fail:
 
 @dataclass(frozen=True)
 class Again:
-    """Run tasks again: the whole gang, or `tasks` alone, or both.
+    """Restart tasks: the whole gang, or `tasks` alone, or both.
 
-    `counted` is how much of `backoffLimit` it uses up. `incident` is False for consequences of a recorded incident.
-    `followers` may have failed because of the cause. `oom` names the tasks that ran out of memory.
+    `counted` is how much of `backoffLimit` it uses. `incident` is False for consequences of a recorded incident.
+    `followers` may have failed because of the cause. `oom` are the names of tasks that ran out of memory.
     """
 
     cause: Verdict
@@ -157,9 +139,9 @@ def decide(
 
 
 def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: Durations) -> bool:
-    """Return whether a failure, taken alone, may be retried: the retry table as a function."""
+    """Return whether a failure, on its own, is retried: the retry table as a function."""
     end, policy = failure.end, policy_of(job, failure.task)
-    # A batch/v1 Job replaces a failed pod whatever its code; under the others the kubelet has given up on the pod.
+    # A batch/v1 Job replaces a failed pod whatever its exit code.
     habits = origin(job)
     if end.infrastructure or habits.api_version == BATCH:
         return True
@@ -169,7 +151,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
         soon = end.started is None or end.time - end.started <= durations.oom_window
         return not (soon and failure.task.name in status.oom_killed)
     if policy != "ExitCode":
-        return True
+        return True  # the kubelet has given up on the pod
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 
@@ -182,12 +164,12 @@ def runs_again(job: TFJob, status: TFJobStatus) -> frozenset[str]:
 
 
 def settling_time(job: TFJob, durations: Durations) -> timedelta:
-    """Return how long to wait for the cause of a failure that looks permanent; failures within it have one cause."""
+    """Return how long to wait for the cause of a failure that looks permanent; failures in that time share a cause."""
     return durations.settle_gang if gang(job) else durations.settle_tasks
 
 
 def settling_since(status: TFJobStatus, now: datetime) -> datetime:
-    """Return when the failure that we wait on was first seen: now, unless an earlier pass recorded it."""
+    """Return when the settling time began: now, unless an earlier pass recorded it."""
     since = status.last_reconcile_time if status.reason == events.SETTLING else None
     return min(since, now) if since else now
 
@@ -195,8 +177,8 @@ def settling_since(status: TFJobStatus, now: datetime) -> datetime:
 def _failures(views: Sequence[TaskState]) -> list[Failure]:
     """Return the ends without success, earliest first.
 
-    A node that does not answer is not a failure: it may come back, and its pods with it. It only explains why another
-    task failed.
+    A node that does not answer is not a failure: it may come back with its pods. It only explains why another task
+    failed.
     """
     found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
     explained = any(not failure.end.infrastructure for failure in found)
@@ -209,7 +191,7 @@ def _failures(views: Sequence[TaskState]) -> list[Failure]:
 def _again(job: TFJob, status: TFJobStatus, root: Failure, failures: Sequence[Failure]) -> Decision:
     counted = 0 if root.end.infrastructure else 1
     if origin(job).api_version == BATCH:
-        # The pods of a batch/v1 Job do not know each other: every failure stands for itself.
+        # The pods of a batch/v1 Job are independent: every failure counts.
         counted = sum(not failure.end.infrastructure for failure in failures)
     limit = job.spec.run_policy.backoff_limit
     if counted and limit is not None and status.retries + counted > limit:
@@ -228,34 +210,32 @@ def _rerun(
         tasks=tasks - members,
         counted=counted,
         incident=incident,
-        followers=frozenset(failure.task for failure in failures if _follows(job, failure, cause)),
+        followers=frozenset(
+            failure.task
+            for failure in failures
+            if not failure.end.infrastructure
+            and failure.task.type != EVALUATOR
+            and failure.task.name != cause.replica
+            and origin(job).api_version != BATCH
+        ),
         oom=frozenset(failure.task.name for failure in failures if _is_oom(failure.end)),
     )
 
 
-def _follows(job: TFJob, failure: Failure, cause: Verdict) -> bool:
-    """Return whether a task that restarts because of a cause, or alongside it, may have failed because of it."""
-    alone = failure.task.type == EVALUATOR or origin(job).api_version == BATCH
-    return not (alone or failure.end.infrastructure or failure.task.name == cause.replica)
-
-
 def _root(failures: Sequence[Failure]) -> Failure:
-    """Return the failure to blame: a loss of infrastructure, whenever noticed, else the first; an evaluator last."""
+    """Return the root cause: a loss of infrastructure, else the first failure; an evaluator only if it is alone."""
     return min(failures, key=lambda item: (item.task.type == EVALUATOR, not item.end.infrastructure))
 
 
 def _explains(cause: Failure, first: Failure) -> bool:
-    """Return whether `first` may follow from `cause`: that ended no later, or was lost, whenever that was noticed.
-
-    No task depends on an evaluator.
-    """
+    """Return whether `cause` may explain `first`: it ended no later, or was lost. No task depends on an evaluator."""
     return cause.task.type != EVALUATOR and (cause.end.infrastructure or cause.second <= first.second)
 
 
 def _is_cause(job: TFJob, exit_code: int | None) -> bool:
-    """Return whether an end that is retried may excuse the end of another task.
+    """Return whether an end that is retried may be the cause of another one.
 
-    Where the role decides, a worker is retried even after its own error; that does not excuse the chief's error.
+    In a TfJob, a worker is retried even after its own error; that error is not the cause of the chief's error.
     """
     return not origin(job).restarts_by_role or exit_code is None or exit_code >= 128
 
@@ -263,14 +243,14 @@ def _is_cause(job: TFJob, exit_code: int | None) -> bool:
 def _earlier_cause(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], first: Failure, durations: Durations
 ) -> Verdict | None:
-    """Return a cause that is already being repaired: restarted by us, or by the kubelet, while `first` ran."""
+    """Return a cause that was already answered with a restart, by us or by the kubelet, while `first` ran."""
     started = first.end.started
     if started is None:
         return None
     for cause, repaired in _repaired_causes(status, views):
         if cause.time is None or not _may_concern(job, cause, first):
             continue
-        # A loss is noticed late, so its consequence may have ended before.
+        # A loss is noticed late, so its consequence may have ended earlier.
         slack = settling_time(job, durations) if cause.exit_code is None else timedelta()
         ended_first = cause.time.replace(microsecond=0) - slack <= first.second
         if started <= cause.time and ended_first and first.end.time <= repaired + durations.aftermath:
@@ -279,7 +259,7 @@ def _earlier_cause(
 
 
 def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
-    """Return whether the end that a restart answered belongs to another task on which `first` depends."""
+    """Return whether `cause` is the end of another task on which `first` depends."""
     own = cause.replica == first.task.name
     return not own and not cause.replica.startswith(EVALUATOR.lower()) and _is_cause(job, cause.exit_code)
 
@@ -287,10 +267,10 @@ def _may_concern(job: TFJob, cause: Verdict, first: Failure) -> bool:
 def _absent_peer(
     job: TFJob, status: TFJobStatus, first: Failure, started: datetime, durations: Durations
 ) -> Verdict | None:
-    """Return a task that `first` needed and that was held back when `first` ran, though it may have started since.
+    """Return a peer of `first` that was waiting to restart while `first` ran.
 
-    None for an evaluator, which needs no peer, for a gang, which is absent as a whole, and for an OOM kill, which has
-    its own cause. Where the role decides, a task also waits after its own error, which excuses no other task.
+    None for an evaluator, which needs no peer; for a gang, which waits as a whole; for an OOM kill, which has its own
+    cause; and for a TfJob, where a task also waits after its own error.
     """
     if first.task.type == EVALUATOR or _is_oom(first.end) or gang(job) or origin(job).restarts_by_role:
         return None
@@ -310,10 +290,10 @@ def _absent_peer(
 
 
 def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Durations) -> Verdict | None:
-    """Return the loss of another task before `first` started, because of which `first` may still have failed.
+    """Return the loss of another task before `first` started that may still be the cause of its failure.
 
-    A survivor of the loss needs seconds until it talks to the new task (gRPC retries with a growing delay), and a chief
-    that is back sooner fails because of that. A program with its own error is retried for that minute.
+    After a loss, a peer needs seconds until it connects to the new task (gRPC retries with a growing delay). A chief
+    that starts sooner fails because of that. A program with its own error is also retried within that minute.
     """
     last, started = status.last_restart, first.end.started
     if last is None or last.cause.time is None or started is None or gang(job) or first.task.type == EVALUATOR:
@@ -326,7 +306,7 @@ def _aftershock(job: TFJob, status: TFJobStatus, first: Failure, durations: Dura
 
 
 def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterator[tuple[Verdict, datetime]]:
-    """Yield ends that were answered with a restart, and when the task could run again."""
+    """Yield ends that were answered with a restart, and when the task could restart."""
     last = status.last_restart
     if last and last.cause.time:
         yield last.cause, last.not_before or last.cause.time
@@ -336,7 +316,7 @@ def _repaired_causes(status: TFJobStatus, views: Sequence[TaskState]) -> Iterato
 
 
 def _is_elsewhere(views: Sequence[TaskState], first: Failure) -> bool:
-    """Return whether a task that may still turn out to be the cause is on another node."""
+    """Return whether a task on another node may still turn out to be the cause."""
     here = _node(first.view)
     possible = (view for view in views if not (view.end or view.completed or view.task.type == EVALUATOR))
     return any(_node(view) not in ("", here) for view in possible)
@@ -348,7 +328,7 @@ def _node(view: TaskState) -> str:
 
 
 def _all_ended(job: TFJob, views: Sequence[TaskState], first: Failure) -> bool:
-    """Return whether no task is left that may still turn out to be the cause."""
+    """Return whether every task that could be the cause has ended."""
     members = gang(job)
     concerned = [view for view in views if view.task in members] if first.task in members else views
     return all(view.end or view.completed for view in concerned)

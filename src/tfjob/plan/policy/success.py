@@ -1,4 +1,4 @@
-"""When a job has succeeded: the rule that is met, as text for the status."""
+"""When a job has succeeded: the rule that it meets, as text for the status."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ALL_WORKERS = "AllWorkers"
 
 
 def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
-    """Return the rule that makes the job Succeeded; None while none holds.
+    """Return the rule by which the job has succeeded; None if it has not.
 
-    The chief decides: the one that `terminationPolicy` names, else Chief or Master. Without one, worker 0 or all
-    workers; with `successPolicy: AllWorkers` only all of them. Without any of these types, everyone.
+    The chief decides: the one in `terminationPolicy`, else Chief or Master. Without a chief, worker 0 or all workers
+    decide; with `successPolicy: AllWorkers`, only all workers. Without any of these types, all replicas decide.
     """
     if chief := chief_of(job):
         return events.REPLICA_DONE.format(replica=chief.name) if chief in completed else None

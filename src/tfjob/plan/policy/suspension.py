@@ -1,4 +1,4 @@
-"""Suspend and resume a job: the edits of its spec, and the annotation with the reason."""
+"""Suspend and resume a job: edit its spec, and the annotation with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict: which replica failed first, how, and what it last said."""
+"""The verdict: which replica failed first, how, and its last log lines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 START_ERROR = "StartError"
 AT_LAST = "unable to start container process: "
-"""What runc says before the point, after the names of all who passed the error on."""
+"""runc writes this before the actual error, and before it the names of all callers."""
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:
-    """Return what is known of an end, for the status, events and commands."""
     lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
     return Verdict(
         replica=task.name,
@@ -66,14 +65,14 @@ def signal_name(end: End) -> str:
 
 
 def last_lines(message: str) -> list[str]:
-    """Return the end of a termination message: plain text, and bounded so that a status stays small."""
+    """Return the last lines of a termination message as plain text, limited so that a status stays small."""
     lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
     kept = _last_of(lines, BYTES)
     return [] if kept == [""] else kept
 
 
 def fewer_lines(cause: Verdict) -> Verdict:
-    """Keep a few of the last lines: a status has room for the many lines of one end only."""
+    """Keep only a few last lines: a status has room for all lines of one end only."""
     return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
 
 
@@ -90,13 +89,13 @@ def _last_of(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    """Return what a terminal would show of a line: a progress bar overwrites itself, control characters vanish."""
+    """Return a line as a terminal shows it: a progress bar overwrites itself, control characters disappear."""
     shown = line.rstrip("\r").rsplit("\r", 1)[-1]
     return CONTROL.sub("", shown.encode(errors="replace").decode())
 
 
 def _fitting(line: str, limit: int) -> str:
-    """Return the end of a line that alone exceeds the limit."""
+    """Cut the beginning of a line that alone exceeds the limit."""
     while _size(line) > limit:
         line = line[len(line) // 8 + 1 :]
     return line
@@ -107,7 +106,7 @@ def _size(line: str) -> int:
 
 
 def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:
-    """Add to an OOM verdict the figures that help to choose a higher limit; return others unchanged."""
+    """Add the memory peak and limit to an OOM verdict; return other verdicts unchanged."""
     pod = next((pod for pod in pods if (task := task_of(pod)) and task.name == cause.replica), None)
     task = task_of(pod) if pod else None
     if cause.reason != OOM_KILLED or pod is None or task is None:

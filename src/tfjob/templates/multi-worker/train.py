@@ -1,11 +1,11 @@
-"""Learn which arm of a spiral a point is on: two workers train one model together.
+"""Train a classifier for points on a spiral: two workers train one model together.
 
     tfjob run tfjob.yaml      both workers
-    python train.py           alone
+    python train.py           one process, without tfjob
 
-TF_CONFIG, which tfjob sets, tells each process who it is and where the others are. Each worker takes its share of every
-batch, and all apply the same sum of gradients (MultiWorkerMirroredStrategy). When one is lost, both start again from
-the last checkpoint. The data is made here: put your own in the place of `spiral`.
+tfjob sets TF_CONFIG, which contains the role of this process and the addresses of all others. Each worker processes its
+share of every batch, and all apply the same sum of gradients (MultiWorkerMirroredStrategy). If one is lost, both
+restart from the last checkpoint. The data is generated: replace `spiral` with your own.
 """
 
 import argparse
@@ -19,12 +19,12 @@ from pathlib import Path
 
 
 def end_on_sigterm():
-    """End when asked to: TensorFlow's own handler of SIGTERM only takes a note and trains on."""
+    """Exit on SIGTERM. TensorFlow's handler only records the signal and continues to train."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
-# Both before TensorFlow is imported: it starts threads and reads its log level then.
+# Both before the import of TensorFlow, which starts threads and reads its log level.
 end_on_sigterm()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -33,17 +33,17 @@ import tensorflow as tf  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 
-# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+# tfjob sets these if the volume tfjob-data is mounted. Without it, everything goes to the current folder.
 CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
 OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Train on points of a spiral.")
+    parser = argparse.ArgumentParser(description="Train a classifier for points on a spiral.")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--batch", type=int, default=64, help="points a step, over all workers")
-    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps")
+    parser.add_argument("--batch", type=int, default=64, help="points per step, over all workers")
+    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between checkpoints")
     args = parser.parse_args()
 
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
@@ -51,19 +51,19 @@ def main():
     try:
         train(args, config.get("cluster", {}), task)
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        # Nobody can train on without the others: all have to start again, from the last checkpoint.
-        print(f"a peer is gone, so this process ends too ({type(error).__name__})")
+        # No worker can continue without the others: all must restart from the last checkpoint.
+        print(f"lost the connection to a worker; exiting ({type(error).__name__})")
         leave(1)
 
 
 def train(args, cluster, task):
     is_first = (task["type"], task["index"]) == ("chief" if "chief" in cluster else "worker", 0)
     if is_first and (CHECKPOINTS / "finished").exists():
-        print("the last training is complete: starting a new one", flush=True)
+        print("the previous training is complete; starting a new one", flush=True)
         shutil.rmtree(OUTPUT / "logs", ignore_errors=True)
         shutil.rmtree(CHECKPOINTS)
 
-    # With peers this waits until all of them are there, so everybody sees what the first one did above.
+    # With several workers, this waits for all of them, so the others see what the first one did above.
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if cluster else tf.distribute.get_strategy()
     tf.keras.utils.set_random_seed(1)
     with strategy.scope():
@@ -77,7 +77,7 @@ def train(args, cluster, task):
     if latest:
         checkpoint.restore(latest).assert_consumed()
         print(f"resumed from step {int(step)}", flush=True)
-    # Every process must save, since saving may talk to the others; only the first one's files are kept.
+    # Every process must save, because saving may communicate with the others. Only the files of the first one are kept.
     own = Path(os.environ.get("TFJOB_SCRATCH_DIR") or f"scratch/{task['type']}-{task['index']}")
     manager = tf.train.CheckpointManager(checkpoint, CHECKPOINTS if is_first else own / "checkpoints", max_to_keep=3)
 
@@ -86,7 +86,7 @@ def train(args, cluster, task):
     def batches(context):
         data = tf.data.Dataset.from_tensor_slices((points, arms))
         data = data.shard(context.num_input_pipelines, context.input_pipeline_id)
-        # Another order after a restart, so that a resumed run does not see the first batches again.
+        # A different order after a restart, so that a resumed run does not repeat the first batches.
         data = data.shuffle(len(points), seed=int(step)).repeat()
         return data.batch(context.get_per_replica_batch_size(args.batch)).prefetch(2)
 
@@ -124,7 +124,7 @@ def train(args, cluster, task):
 
 
 def spiral(count):
-    """Make points (count, 2) around a spiral, and the number of the arm that each is on (count,)."""
+    """Return points on a spiral (count, 2) and the number of the arm of each (count,)."""
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
@@ -139,7 +139,7 @@ def make_model():
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard."""
+    """Replace tf.summary.scalar, which requires the package tensorboard."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():
@@ -148,7 +148,7 @@ def write_scalars(writer, step, **values):
 
 
 def leave(code):
-    """End here and now: Python's own way out waits up to half a minute for TensorFlow's watch over its peers."""
+    """Exit immediately. A normal exit waits up to half a minute for TensorFlow's connections to other workers."""
     sys.stdout.flush()
     os._exit(code)
 

@@ -1,13 +1,13 @@
-"""Learn which arm of a spiral a point is on, with parameter servers (ParameterServerStrategy): tfjob run tfjob.yaml
+"""Train a classifier for points on a spiral, with parameter servers (ParameterServerStrategy): tfjob run tfjob.yaml
 
-TF_CONFIG, which tfjob sets, tells each process who it is and where the others are:
+tfjob sets TF_CONFIG, which contains the role of this process and the addresses of all others:
 
     ps       holds the variables of the model
-    worker   computes gradients, each on its own, and applies them to the variables on the ps
-    chief    hands out the steps, keeps the checkpoints, saves the model
+    worker   computes gradients independently and applies them to the variables on the ps
+    chief    schedules the steps, writes the checkpoints, saves the model
 
-A lost worker only makes the others do more. With a ps the variables are lost too: the chief starts again from the last
-checkpoint. The data is made here: put your own in the place of `spiral`.
+If a worker is lost, the others take over its steps. If a ps is lost, its variables are lost too, and the chief restarts
+from the last checkpoint. The data is generated: replace `spiral` with your own.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from pathlib import Path
 
 
 def end_on_sigterm():
-    """End at once when asked to, also where this process is the first of its container and a SIGTERM has no effect."""
+    """Exit on SIGTERM, also as the first process of a container, which ignores SIGTERM by default."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
-# Both before TensorFlow is imported: it starts threads and reads its log level then.
+# Both before the import of TensorFlow, which starts threads and reads its log level.
 end_on_sigterm()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -35,34 +35,34 @@ import tensorflow as tf  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 
-# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+# tfjob sets these if the volume tfjob-data is mounted. Without it, everything goes to the current folder.
 CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
 OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Train on points of a spiral with parameter servers.")
-    parser.add_argument("--steps", type=int, default=1000, help="steps of all workers together")
-    parser.add_argument("--batch", type=int, default=64, help="points a step")
-    parser.add_argument("--checkpoint-every", type=int, default=100, help="steps")
+    parser = argparse.ArgumentParser(description="Train a classifier for points on a spiral, with parameter servers.")
+    parser.add_argument("--steps", type=int, default=1000, help="total number of steps")
+    parser.add_argument("--batch", type=int, default=64, help="points per step")
+    parser.add_argument("--checkpoint-every", type=int, default=100, help="steps between checkpoints")
     args = parser.parse_args()
 
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task")
     if task is None:
-        sys.exit("there is nobody to train with: start it with tfjob run tfjob.yaml")
+        sys.exit("TF_CONFIG is not set: start this program with tfjob run tfjob.yaml")
     if task["type"] in ("worker", "ps"):
         serve()
     try:
         coordinate(args)
     except tf.errors.UnavailableError as error:
-        # The variables are gone with a ps: start again from the last checkpoint.
-        print(f"a parameter server is gone, so this process ends too: {error.message.splitlines()[0]}")
+        # The variables of the ps are lost: restart from the last checkpoint.
+        print(f"lost the connection to a parameter server; exiting: {error.message.splitlines()[0]}")
         leave(1)
 
 
 def serve():
-    """Do what the chief asks for, until tfjob ends this process: after the chief, or to move it."""
+    """Serve the chief until tfjob ends this process."""
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
         cluster.cluster_spec(), job_name=cluster.task_type, task_index=cluster.task_id, protocol="grpc"
@@ -72,11 +72,11 @@ def serve():
 
 def coordinate(args):
     if (CHECKPOINTS / "finished").exists():
-        print("the last training is complete: starting a new one", flush=True)
+        print("the previous training is complete; starting a new one", flush=True)
         shutil.rmtree(OUTPUT / "logs", ignore_errors=True)
         shutil.rmtree(CHECKPOINTS)
 
-    # Waits until every worker and ps is there.
+    # This waits for every worker and ps.
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     tf.keras.utils.set_random_seed(1)
@@ -84,11 +84,11 @@ def coordinate(args):
         model = make_model()
         optimizer = tf.keras.optimizers.Adam(1e-3)
         optimizer.build(model.trainable_variables)
-        # Our own counter: workers that step at the same time lose counts in Keras' optimizer.iterations.
+        # A separate counter, because concurrent steps of workers lose counts in Keras' optimizer.iterations.
         step = tf.Variable(0, dtype=tf.int64)
 
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=step)
-    # The chief itself reads and writes the files, so that a ps needs no volume.
+    # The chief reads and writes the files, so that a ps does not need the volume.
     files = tf.train.CheckpointOptions(experimental_io_device="/job:chief/replica:0/task:0/device:CPU:0")
     manager = tf.train.CheckpointManager(checkpoint, CHECKPOINTS, max_to_keep=3)
     if manager.latest_checkpoint:
@@ -115,7 +115,7 @@ def coordinate(args):
     iterator = iter(coordinator.create_per_worker_dataset(batches))
     writer = tf.summary.create_file_writer(str(OUTPUT / "logs" / "chief-0"))
     while step.numpy() < args.steps:
-        # The next steps to do, in any order, by whichever worker is free; join waits for all of them.
+        # Schedule the next steps, which free workers run in any order; join waits for all of them.
         count = min(args.checkpoint_every - step.numpy() % args.checkpoint_every, args.steps - step.numpy())
         results = [coordinator.schedule(train_step, args=(iterator,)) for _ in range(count)]
         coordinator.join()
@@ -133,7 +133,7 @@ def coordinate(args):
 
 
 def spiral(count):
-    """Make points (count, 2) around a spiral, and the number of the arm that each is on (count,)."""
+    """Return points on a spiral (count, 2) and the number of the arm of each (count,)."""
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
@@ -148,7 +148,7 @@ def make_model():
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard."""
+    """Replace tf.summary.scalar, which requires the package tensorboard."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():
@@ -157,7 +157,7 @@ def write_scalars(writer, step, **values):
 
 
 def leave(code):
-    """End here and now: Python's own way out may wait for peers that are gone."""
+    """Exit immediately. A normal exit may wait for processes that are gone."""
     sys.stdout.flush()
     os._exit(code)
 

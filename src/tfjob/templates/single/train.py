@@ -1,8 +1,8 @@
-"""Learn which arm of a spiral a point is on: ordinary Keras code in one process.
+"""Train a classifier for points on a spiral: ordinary Keras code in one process.
 
     tfjob run tfjob.yaml      or: python train.py
 
-A run that was cut off goes on after the last whole epoch. The data is made here: put your own in the place of `spiral`.
+An interrupted run resumes after the last complete epoch. The data is generated: replace `spiral` with your own.
 """
 
 import argparse
@@ -10,21 +10,21 @@ import os
 import shutil
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before the import of TensorFlow
 
 import numpy as np
 import tensorflow as tf
 
-# tfjob sets these where the volume tfjob-data is mounted; without it everything goes to the current folder.
+# tfjob sets these if the volume tfjob-data is mounted. Without it, everything goes to the current folder.
 CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
 OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
 CLASSES = 3
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Train on points of a spiral.")
+    parser = argparse.ArgumentParser(description="Train a classifier for points on a spiral.")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch", type=int, default=64, help="points a step")
+    parser.add_argument("--batch", type=int, default=64, help="points per step")
     args = parser.parse_args()
 
     tf.keras.utils.set_random_seed(1)
@@ -33,14 +33,14 @@ def main():
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=tf.keras.optimizers.Adam(1e-3), loss=loss, metrics=["accuracy"])
     CHECKPOINTS.mkdir(parents=True, exist_ok=True)
-    callbacks = [tf.keras.callbacks.BackupAndRestore(str(CHECKPOINTS)), Told(args.epochs)]
+    callbacks = [tf.keras.callbacks.BackupAndRestore(str(CHECKPOINTS)), Report(args.epochs)]
     model.fit(*spiral(3000), batch_size=args.batch, epochs=args.epochs, verbose=0, callbacks=callbacks)
     model.export(str(OUTPUT / "model"), verbose=False)
     print(f"model saved in {OUTPUT / 'model'}", flush=True)
 
 
-class Told(tf.keras.callbacks.Callback):
-    """Says how it goes, in a line an epoch and for TensorBoard."""
+class Report(tf.keras.callbacks.Callback):
+    """Prints a line per epoch and writes summaries for TensorBoard."""
 
     def __init__(self, epochs):
         super().__init__()
@@ -53,7 +53,7 @@ class Told(tf.keras.callbacks.Callback):
         if epoch:
             print(f"resumed after epoch {epoch}", flush=True)
         else:
-            shutil.rmtree(OUTPUT / "logs", ignore_errors=True)  # an earlier training's
+            shutil.rmtree(OUTPUT / "logs", ignore_errors=True)  # of an earlier training
         self.writer = tf.summary.create_file_writer(str(OUTPUT / "logs"))
 
     def on_epoch_end(self, epoch, logs=None):
@@ -62,7 +62,7 @@ class Told(tf.keras.callbacks.Callback):
 
 
 def spiral(count):
-    """Make points (count, 2) around a spiral, and the number of the arm that each is on (count,)."""
+    """Return points on a spiral (count, 2) and the number of the arm of each (count,)."""
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
@@ -72,7 +72,7 @@ def spiral(count):
 
 
 def write_scalars(writer, step, **values):
-    """Do what tf.summary.scalar does, which needs the package tensorboard."""
+    """Replace tf.summary.scalar, which requires the package tensorboard."""
     metadata = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
     with writer.as_default(step):
         for name, value in values.items():

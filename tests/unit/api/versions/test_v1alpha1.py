@@ -170,7 +170,7 @@ def test_another_chief_may_end_the_job() -> None:
     ("spec", "keyword"),
     [
         ({"replicaSpecs": [replica(tfReplicaType="WORKER")]}, "Master"),
-        ({"replicaSpecs": [replica(replicas=2)]}, "Master has 2"),
+        ({"replicaSpecs": [replica(replicas=2)]}, "has 2"),
         ({"replicaSpecs": [replica(), replica()]}, "MASTER"),
         ({"replicaSpecs": [replica(), {"tfReplicaType": "WORKER"}]}, "template"),
         ({"replicaSpecs": [replica(), replica(tfReplicaType="EVALUATOR")]}, "EVALUATOR"),

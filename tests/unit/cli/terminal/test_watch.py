@@ -8,7 +8,7 @@ from tfjob.cli.terminal.watch import listed
 
 
 def test_an_outage_is_said_below_the_list_that_was_seen_last(wording: Wording) -> None:
-    shown = listed(["NAME"], [["one"], ["two"], ["three"]], "no answer; trying again", Size(12, 4))
+    shown = listed(["NAME"], [["one"], ["two"], ["three"]], "no answer; retrying", Size(12, 4))
     texts = [line.text for line in shown]
     assert (len(texts), texts[0], texts[2]) == (4, "NAME", "three")
     wording(*texts)

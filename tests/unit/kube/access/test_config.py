@@ -172,7 +172,7 @@ def test_a_file_that_is_not_a_kubeconfig_is_named_with_the_place(
 
 
 def test_a_folder_is_not_a_kubeconfig(tmp_path: Path) -> None:
-    assert refused(tmp_path) == f"{tmp_path}: Is a directory"
+    assert refused(tmp_path) == f"cannot read the kubeconfig {tmp_path}: Is a directory"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_compressed_answer_is_uncompressed() -> None:
     body = gzip.compress(b"hello" * 1000)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     assert fed(head + body).body() == b"hello" * 1000
-    with pytest.raises(ValueError, match="compressed"):
+    with pytest.raises(ValueError, match="gzip"):
         fed(head + bytes(len(body))).body()
 
 

@@ -36,7 +36,7 @@ def test_a_python_program_may_be_forked(asked: Start, program: Program) -> None:
     [
         (start("sh", "-c", "python train.py"), "sh"),
         (start("python-config", "train.py"), "python-config"),
-        (start(), "python"),
+        (start(), "command"),
         (start("python", "train.py", program=""), "python"),
         (start("python"), "python"),
         (start("python", "-u"), "python"),
@@ -51,7 +51,7 @@ def test_a_python_program_may_be_forked(asked: Start, program: Program) -> None:
         (start("python", "trainer.zip"), "trainer.zip"),
         (start("python", "train.py", env={"PYTHONINSPECT": "1"}), "PYTHONINSPECT"),
         (start("python", "train.py", env={"PYTHONSAFEPATH": "1"}), "PYTHONSAFEPATH"),
-        (start("python", "train.py", containers=2), "containers"),
+        (start("python", "train.py", containers=2), "container"),
         (start("python", "train.py", gpus=True), "GPU"),
         (
             start("python", "train.py", memory_limit=True),

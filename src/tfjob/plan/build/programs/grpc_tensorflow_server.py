@@ -98,7 +98,6 @@ def identity(options, environ):
 
 
 def cluster_of_flag(text):
-    """Return the cluster that `--cluster_spec` describes."""
     if not text:
         raise BadInput("--cluster_spec is empty; write it like 'ps|a:2222;b:2222,worker|c:2222'")
     cluster = {}
@@ -126,7 +125,6 @@ def described(text):
 
 
 def addresses(name, tasks, where):
-    """Return the addresses of the tasks of one type."""
     if isinstance(tasks, dict):  # some tasks by index
         return {int(number): addresses(name, [task], where)[0] for number, task in tasks.items()}
     found = [str(task).strip() for task in tasks]
