@@ -199,7 +199,7 @@ def _environment(
         references=machine.references,
         node=machine.node,
         environ=machine.environ,
-        path_prefix=[*([linked] if linked else []), *runtime.path_prefix],
+        path_prefix=[*([linked] if linked else []), runtime.python.parent],
         image={**runtime.env, **_thread_limits(container, machine), **devices},
     )
 
