@@ -49,8 +49,8 @@ def with_client(access: Access, test: Callable[[Client, str], Awaitable[None]], 
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
-    # Nobody schedules it, so a deletion is carried out at once.
-    spec = {"schedulerName": "nobody", "containers": [{"name": "tensorflow", "image": "example.com/x:1"}]}
+    # No scheduler places it, so a deletion takes effect at once.
+    spec = {"schedulerName": "none", "containers": [{"name": "tensorflow", "image": "example.com/x:1"}]}
     return {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
@@ -118,7 +118,7 @@ def test_what_is_refused_comes_with_its_causes(access: Access) -> None:
             await client.create(PODS, namespace, {"metadata": {"name": "a"}, "spec": {"containers": []}})
         assert [cause.field for cause in invalid.value.details.causes or ()] == ["spec.containers"]
         with pytest.raises(NotFound):
-            await client.list(Resource("nobody.example", "v1", "things", "Thing"))
+            await client.list(Resource("unknown.example", "v1", "things", "Thing"))
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
             await client.create(PODS, "nowhere", pod("a"))
         assert await client.create(PODS, namespace, pod("a"), {"dryRun": "All"})

@@ -1,4 +1,4 @@
-"""What attached runs keep on this machine of jobs of a cluster."""
+"""The records of attached cluster jobs on this machine."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: py
 
 
 def test_a_follower_of_a_record_gets_every_line_of_it(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of containers that are new, through restarts, and from files that were renamed meanwhile."""
+    """Including new containers, restarts, and files that are renamed meanwhile."""
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
     writer = records.begin(job())
     writer.add([(line(0, "before"), run())])

@@ -1,4 +1,4 @@
-"""Reading container logs: joined lines, redrawn bars, rotation under the reader, several replicas by time."""
+"""Reading container logs: joined lines, progress bars, rotation while reading, several replicas by time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(second: float, text: str, tag: str = "F") -> str:
 
 
 def write(file: Path, *records: str) -> Source:
-    """Append records to a file POD/logs/main/RUN/log; its source."""
+    """Append records to a file POD/logs/main/RUN/log; return its source."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as log:
         log.writelines(records)
@@ -154,7 +154,7 @@ def test_nothing_written_yet_is_nothing(tmp_path: Path) -> None:
 
 
 def test_of_a_container_that_had_not_begun_no_run_is_missed(tmp_path: Path) -> None:
-    """Though it was started again before anybody looked; of one that had, the present run is what is followed."""
+    """A new container is followed from its first run, even if it restarted before the first poll."""
     source = Source("a", tmp_path / "a/main")
     before = Follower([source])
     for number in range(3):
@@ -215,7 +215,7 @@ def test_what_was_written_just_before_a_rotation_is_not_lost(run: Path) -> None:
 
 
 def test_every_line_is_seen_once_and_in_order_while_files_rotate(run: Path) -> None:
-    """A real writer at small files: the reader looks at odd moments and sees all of it."""
+    """A real writer with small files: the reader polls at random moments and misses nothing."""
     log = ContainerLog(str(run), 4096, 5)
     follower = Follower([Source("a", run.parent)])
     seen: list[str] = []

@@ -34,7 +34,7 @@ sed "s/COUNT/$count/" answer
 
 
 class Program:
-    """A plugin that prints what a test wrote into `answer`, and counts its runs."""
+    """A plugin that prints the content of `answer`, and counts its runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Real TLS between a client and a server that asks for certificates."""
+"""TLS between a client and a server that requests certificates."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_key_with_a_passphrase_asks_nobody(authority: Authority, wording: Word
 def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """A write would be lost on it."""
+    """A write over it would be lost."""
     server = secured(authority, "127.0.0.1")
 
     async def answer_and_leave(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What the caches keep of an object."""
+"""The fields of an object that the caches keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass sees between a write and its echo in the caches."""
+"""What a pass reads between a write and its echo in the caches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_created_child_is_of_its_kind_alone() -> None:
 
 
 def test_a_child_that_ended_before_the_answer_came_does_not_come_back() -> None:
-    """The watch can be quicker than the answer to the request that made the child."""
+    """The watch can be faster than the answer to the request that created the child."""
     writes = OwnWrites()
     writes.seen(JOB, None, pod("a"))
     writes.seen(JOB, pod("a"), None)
@@ -109,9 +109,9 @@ def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news(
 @pytest.mark.parametrize(
     ("shown", "is_echo"),
     [
-        pytest.param(job(6), True, id="an older version is on its way to us since before our write"),
+        pytest.param(job(6), True, id="an older version, sent before our write"),
         pytest.param(job(7), True, id="our own version"),
-        pytest.param(job(8), False, id="a newer version is somebody else's"),
+        pytest.param(job(8), False, id="a newer version of another client"),
         pytest.param(None, False, id="the job is gone"),
         pytest.param(job(3, uid="next"), False, id="another job has the name"),
     ],
@@ -123,7 +123,7 @@ def test_only_what_others_wrote_is_news(shown: Stored | None, is_echo: bool) -> 
 
 
 def test_a_late_answer_does_not_hide_a_newer_version() -> None:
-    """Else every later write would be refused as stale."""
+    """Otherwise every later write would be rejected as stale."""
     writes = OwnWrites()
     writes.written(job(7), job(8))
     assert writes.owner(job(8)) == job(8)

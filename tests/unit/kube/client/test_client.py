@@ -127,7 +127,7 @@ async def test_a_redirect_is_not_followed_with_our_credentials(server: ApiServer
 async def test_a_write_waits_as_long_as_the_server_asks(
     server: ApiServer, client: Client, *, code: int, after: dict[str, str]
 ) -> None:
-    """A second for an answer that says `later` and not when."""
+    """A 429 without a time means one second."""
     server.answers += [refuse(code, "Later", **after), reply({})]
     started = time.monotonic()
     await client.create(PODS, "team", {})
@@ -216,7 +216,7 @@ async def test_every_attempt_is_observed(server: ApiServer, client: Client) -> N
 
 
 class Rotating:
-    """A token that is another one after each renewal."""
+    """A token that changes with each renewal."""
 
     def __init__(self) -> None:
         self.renewals = 0

@@ -1,4 +1,4 @@
-"""Which Kubernetes is too old."""
+"""Which Kubernetes versions are too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an API server's no means for a job."""
+"""What the API server's rejections mean for a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: few, in the background, and with the words that people look for."""
+"""Events: few, written in the background, and with the messages that people search for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOB = TFJob(metadata=ObjectMeta(name="j", namespace="n", uid="u", resource_versi
 
 
 class Server:
-    """Takes what is written; the real one has its own tests."""
+    """An API server that stores Events; tests/cluster has the real one."""
 
     def __init__(self) -> None:
         self.events: dict[str, dict[str, Any]] = {}

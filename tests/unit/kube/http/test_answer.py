@@ -1,4 +1,4 @@
-"""An answer of HTTP as we read it: in any pieces, of any length, compressed, broken off, or none at all."""
+"""HTTP responses in any pieces, of any length, compressed, broken off, or invalid."""
 
 from __future__ import annotations
 

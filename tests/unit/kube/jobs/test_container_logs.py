@@ -12,7 +12,7 @@ from tfjob.kube.jobs.container_logs import LogLines
 
 
 def log(*lines: tuple[int, str]) -> bytes:
-    """A log: milliseconds and texts."""
+    """Return a log with these lines, each with its milliseconds."""
     return b"".join(f"2026-01-02T03:04:{5 + at // 1000:02}.{at % 1000:03}Z {text}\n".encode() for at, text in lines)
 
 
@@ -74,7 +74,7 @@ def test_a_very_long_line_comes_in_several_with_more() -> None:
         ([(0, "a"), (30, "late"), (20, "early")], [(0, "a"), (30, "late"), (20, "early"), (40, "c")], ["c"]),
         ([], [(0, "a")], ["a"]),
     ],
-    ids=["goes on", "nothing new", "same instant", "two streams out of order", "nothing before"],
+    ids=["more lines", "nothing new", "same instant", "two streams out of order", "nothing before"],
 )
 def test_after_a_broken_connection_only_what_is_new_is_told(
     before: list[tuple[int, str]], after: list[tuple[int, str]], fresh: list[str]

@@ -1,4 +1,4 @@
-"""How the end of a command in a container is told."""
+"""The exit code of a command in a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job of a cluster and its replicas are shown."""
+"""How commands show a job of a cluster and its replicas."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_reason_says_what_the_status_does_not_know(
 
 
 def test_a_job_is_suspended_as_long_as_its_spec_says_so() -> None:
-    """What was resumed a moment ago must not look as if it were at rest."""
+    """A job that was just resumed must not appear suspended."""
     assert state_of(of(TFJobStatus(state="Suspended"), {"suspend": True})) == "Suspended"
     assert record(of(TFJobStatus(state="Suspended")), T0).state == "Pending"
 
@@ -128,7 +128,7 @@ def test_a_replica_between_two_tries_is_shown_as_that_and_keeps_its_phase() -> N
     assert [(one.phase, one.shown) for one in found] == [("Running", "CrashLoopBackOff"), ("Terminating", "")]
 
 
-# --- the Events of a job and of its pods as one story -----------------------------------------------------------------
+# --- events of a job and its pods -------------------------------------------------------------------------------------
 
 
 def mnist() -> TFJob:
@@ -171,7 +171,7 @@ def test_an_event_of_the_newer_api_has_its_times_and_count_elsewhere() -> None:
     assert (told.time, told.last, told.count) == (at(3), at(8), 7)
 
 
-# --- what an edit of a job sends --------------------------------------------------------------------------------------
+# --- patches of edits -------------------------------------------------------------------------------------------------
 
 SUSPENDED = suspended(job(worker=2), "Stopped")
 

@@ -1,4 +1,4 @@
-"""Where the lines of a job come from when its pods are gone."""
+"""The sources of a job's lines after its pods are gone."""
 
 from __future__ import annotations
 

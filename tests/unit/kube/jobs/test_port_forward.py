@@ -1,4 +1,4 @@
-"""A forwarded port, against a server that answers as a kubelet does when something is wrong."""
+"""Port-forwarding, against a server that reports errors as a kubelet does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POD = Pod(
 
 
 async def socket_of(request: web.Request) -> web.WebSocketResponse:
-    """A web socket that has begun as a kubelet begins one."""
+    """Open a web socket with the first messages of a kubelet."""
     socket = web.WebSocketResponse(protocols=[PROTOCOL])
     await socket.prepare(request)
     assert socket.ws_protocol == PROTOCOL
@@ -37,7 +37,7 @@ async def socket_of(request: web.Request) -> web.WebSocketResponse:
 
 
 async def exchange(port: int, text: bytes) -> bytes:
-    """What comes back until the other side is closed."""
+    """Return everything that is received until the other side closes."""
     reader, writer = await asyncio.open_connection(LOCALHOST, port)
     writer.write(text)
     try:
@@ -49,7 +49,7 @@ async def exchange(port: int, text: bytes) -> bytes:
 
 
 async def answers(server: ApiServer, warnings: list[str], *pods: Pod) -> list[bytes]:
-    """Two connections through a forwarded port."""
+    """Open two connections through a forwarded port."""
 
     async def find() -> list[Pod]:
         return list(pods)
