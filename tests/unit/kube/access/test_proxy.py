@@ -82,7 +82,7 @@ def test_requests_go_through_a_proxy(tmp_path: Path, secure: bool) -> None:
     asyncio.run(run())
 
 
-def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+def test_an_error_of_the_proxy_is_reported(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr("tfjob.kube.client.client.FIRST_DELAY", 0.0)
 
     async def run() -> None:

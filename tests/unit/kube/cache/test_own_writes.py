@@ -35,7 +35,7 @@ def names(writes: OwnWrites, *cached: Pod) -> list[str]:
     return [child.metadata.uid for child in writes.children(Pod, JOB, cached)]
 
 
-def test_a_created_child_counts_before_the_cache_shows_it_and_once_when_it_does() -> None:
+def test_a_created_child_counts_once_before_and_after_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.created(JOB, pod("a"))
     assert names(writes) == ["a"]
@@ -57,7 +57,7 @@ def test_a_created_child_that_a_later_list_does_not_show_is_gone() -> None:
     assert names(writes) == []
 
 
-def test_a_created_child_is_of_its_kind_alone() -> None:
+def test_a_created_child_is_returned_for_its_kind_only() -> None:
     writes = OwnWrites()
     writes.created(JOB, pod("a"))
     assert writes.children(Service, JOB, ()) == []
@@ -73,7 +73,7 @@ def test_a_child_that_ended_before_the_answer_came_does_not_come_back() -> None:
     assert names(writes) == []
 
 
-def test_a_deleted_child_is_going_before_the_cache_says_so() -> None:
+def test_a_deleted_child_is_terminating_before_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.deleted("a")
     (child,) = writes.children(Pod, JOB, [pod("a")])
@@ -87,7 +87,7 @@ def test_a_deletion_is_forgotten_when_the_cache_shows_it() -> None:
     assert writes.children(Pod, JOB, [pod("a")])[0].metadata.deletion_timestamp is None
 
 
-def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> None:
+def test_a_child_that_never_appears_is_given_up() -> None:
     clock = Clock()
     writes = OwnWrites(clock)
     writes.created(JOB, pod("a"))
@@ -98,7 +98,7 @@ def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> N
     assert names(writes) == []
 
 
-def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news() -> None:
+def test_a_written_status_counts_until_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
     assert writes.owner(job(5)) == job(7)
@@ -116,7 +116,7 @@ def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news(
         pytest.param(job(3, uid="next"), False, id="another job has the name"),
     ],
 )
-def test_only_what_others_wrote_is_news(shown: Stored | None, is_echo: bool) -> None:
+def test_only_writes_of_others_are_changes(shown: Stored | None, is_echo: bool) -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
     assert writes.seen_owner(job(7).key, shown) is is_echo

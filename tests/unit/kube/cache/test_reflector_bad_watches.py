@@ -32,7 +32,7 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.timeout(3600)
-def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
+def test_a_watch_continues_after_any_bad_line(cases: Cases) -> None:
     """Objects before and after invalid lines and objects reach the store, for every kind."""
     durations = Durations(
         first_watch_delay=timedelta(seconds=0.01),

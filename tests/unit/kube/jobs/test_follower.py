@@ -23,7 +23,7 @@ REMOVED = b"unable to retrieve container logs for containerd://0123"
 
 
 @pytest.mark.parametrize("moments", range(5))
-def test_who_is_cancelled_in_the_moment_of_an_event_is_cancelled(moments: int) -> None:
+def test_a_cancellation_at_the_moment_of_an_event_is_not_lost(moments: int) -> None:
     """A reader that misses the cancellation would read forever, and the command would never end."""
 
     async def read(event: asyncio.Event) -> None:
@@ -44,7 +44,7 @@ def test_who_is_cancelled_in_the_moment_of_an_event_is_cancelled(moments: int) -
     assert asyncio.run(main())
 
 
-def test_an_event_or_the_end_of_the_time_ends_the_wait() -> None:
+def test_an_event_or_the_timeout_ends_the_wait() -> None:
     async def main() -> None:
         event = asyncio.Event()
         await happens(event, 0.01)
@@ -64,9 +64,7 @@ def test_an_event_or_the_end_of_the_time_ends_the_wait() -> None:
         pytest.param(True, [REMOVED], [f"[{REMOVED.decode()}]"], id="a log that was not read"),
     ],
 )
-def test_that_a_log_is_gone_is_told_where_something_was_missed(
-    leaves: bool, logs: list[bytes], told: list[str]
-) -> None:
+def test_a_missing_log_is_reported_if_lines_were_missed(leaves: bool, logs: list[bytes], told: list[str]) -> None:
     """The pods of a finished job are removed; the kubelet's message about that is not part of their logs."""
     owner = job(worker=1)
     built = pod_of(owner, "worker-0").running()
@@ -98,7 +96,7 @@ def test_that_a_log_is_gone_is_told_where_something_was_missed(
     assert followed(owner, answer) == told
 
 
-def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_job() -> None:
+def test_no_line_is_missed_if_the_watch_of_pods_lags_behind() -> None:
     owner = job(worker=1)
     owned = {"ownerReferences": [msgspec.to_builtins(OwnerReference(uid=owner.metadata.uid))]}
     ended = asyncio.Event()

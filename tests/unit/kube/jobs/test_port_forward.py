@@ -81,7 +81,7 @@ def test_both_directions_until_the_pod_closes() -> None:
     asyncio.run(work())
 
 
-def test_what_the_kubelet_says_is_told_once_and_the_connection_closed() -> None:
+def test_an_error_of_the_kubelet_is_reported_once() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         socket = await socket_of(request)
         await socket.send_bytes(bytes([ERROR]) + b"error forwarding port 6006: connection refused")
