@@ -195,7 +195,6 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
         gpus=gpus.found(options.environ),
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         level=options.level,
-        environ=options.environ,
     )
     of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
     of_objects = [
