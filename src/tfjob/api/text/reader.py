@@ -25,7 +25,7 @@ _CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
 _CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
-_TAG = "tag:yaml.org,2002:"
+_TAGS = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
 Place = tuple[int, int]
 """Line and column, from 1."""
 Scalar = str | int | float | bool | None
@@ -278,26 +278,19 @@ class _Builder:
                     mark.children[key] = item_mark.children[key]
 
     def scalar(self, event: Any, path: Path, place: Place) -> Scalar:
+        text = str(event.value)
         if event.tag in (None, "!"):
-            word = resolve(event.value) if event.implicit[0] else str(event.value)
-            return str(event.value) if self.reader.as_text and word is not None else word
-        try:
-            return _tagged(event.tag.removeprefix(_TAG), event.value)
-        except ValueError as error:
-            self.reader.report(place, str(error), path=path)
-            return str(event.value)
-
-
-def _tagged(tag: str, text: str) -> Scalar:
-    wanted: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
-    if tag in ("str", "timestamp"):
+            word = resolve(text) if event.implicit[0] else text
+            return text if self.reader.as_text and word is not None else word
+        tag = event.tag.removeprefix("tag:yaml.org,2002:")
+        if tag in ("str", "timestamp"):
+            return text
+        value = resolve(text)
+        if isinstance(value, _TAGS.get(tag, ())):
+            return value
+        unknown = f"unknown tag {tag if tag.startswith('!') else '!' + tag}"
+        self.reader.report(place, f"{json.dumps(text)} is not a valid {tag}" if tag in _TAGS else unknown, path=path)
         return text
-    if tag not in wanted:
-        raise ValueError(f"unknown tag {tag if tag.startswith('!') else '!' + tag}")
-    value = resolve(text)
-    if not isinstance(value, wanted[tag]):
-        raise ValueError(f"{json.dumps(text)} is not a valid {tag}")
-    return value
 
 
 def _as_yaml(text: str) -> str:
