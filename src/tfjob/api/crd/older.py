@@ -25,12 +25,7 @@ _BETA_COLUMNS: tuple[Column, ...] = (("State", "string", ".status.conditions[-1:
 _ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("State", "string", ".status.state"), AGE)
 TF_JOB_CRD_NAME = "tfjobs.tensorflow.org"
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_TF_JOB_COLUMNS = (
-    ("Phase", "string", ".status.phase"),
-    ("State", "string", ".status.state"),
-    ("RuntimeId", "string", ".spec.RuntimeId"),
-    AGE,
-)
+_TF_JOB_COLUMNS: tuple[Column, ...] = (*_ALPHA1_COLUMNS[:2], ("RuntimeId", "string", ".spec.RuntimeId"), AGE)
 STATUS: dict[str, Any] = {
     "phase": {"type": "string", "description": "Phase of the job: Creating, Running, CleanUp, Failed or Done."},
     "state": {"type": "string", "description": "State of the job: Running, Succeeded or Failed."},

@@ -6,7 +6,7 @@ documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,10 +28,6 @@ GRACE_SECONDS = 10
 """TensorFlow keeps training after SIGTERM, so the usual 30 s would only delay the end."""
 
 
-class Impossible(InvalidRequest):
-    """A script request that cannot become a job."""
-
-
 @dataclass(frozen=True)
 class Counts:
     """The number of replicas of each type; `workers` is None if not given."""
@@ -47,11 +43,11 @@ class Counts:
         if workers is None:
             workers = 0 if self.chief and not self.ps else 1
         if self.evaluators > 1:
-            raise Impossible(f"--evaluator {self.evaluators}: a job has at most one evaluator", "Use --evaluator 1.")
+            raise InvalidRequest(f"--evaluator {self.evaluators}: a job has at most one", "Use --evaluator 1.")
         if not workers and self.ps:
-            raise Impossible("--ps needs at least one worker", "Add --workers 1.")
+            raise InvalidRequest("--ps needs at least one worker", "Add --workers 1.")
         if not workers and not self.chief:
-            raise Impossible("no replica would train", "Add --chief or at least one worker.")
+            raise InvalidRequest("no replica would train", "Add --chief or at least one worker.")
         counts = {CHIEF: int(self.chief), WORKER: workers, PS: self.ps, EVALUATOR: self.evaluators}
         return {name: count for name, count in counts.items() if count}
 
@@ -71,7 +67,7 @@ def name_of(path: str) -> str:
 
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
-    """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises Impossible."""
+    """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises InvalidRequest."""
     specs = {
         kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
         for kind, count in counts.by_type().items()
@@ -115,17 +111,15 @@ def _unexpanded(word: str) -> str:
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def alone(text: str, beside: Collection[str]) -> None:
-    """Raise Impossible for a script that needs other files; `beside` are the modules in its folder."""
+def upload_problem(text: str, alongside: Set[str]) -> str:
+    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder."""
     if len(text.encode()) > MOST_BYTES:
-        raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap")
+        return f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap"
     try:
-        tree = ast.parse(text)
+        needed = _imported(ast.parse(text)) & alongside
     except (SyntaxError, ValueError) as error:
-        raise Impossible(f"it is not valid Python: {error}") from None
-    needed = sorted(_imported(tree) & set(beside))
-    if needed:
-        raise Impossible(f"it imports {', '.join(needed)}, which would not be uploaded with it")
+        return f"it is not valid Python: {error}"
+    return f"it imports {', '.join(sorted(needed))}, which would not be uploaded with it" if needed else ""
 
 
 def _imported(tree: ast.AST) -> set[str]:

@@ -10,8 +10,8 @@ the digest still matches, so that a later edit wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -50,15 +50,6 @@ Notes = dict[str, Note]
 _DECODER = msgspec.json.Decoder(Notes)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How objects of a version are converted to their plain form, which has one spelling for all names, and back."""
-
-    version: str
-    plain: Callable[[Object], tuple[Object, list[Spelling]]]
-    written: Callable[[Object, list[Spelling]], Object]
-
-
 def converted(job: Object, api_version: str) -> Object:
     """Return a stored object in another version. Raises StrangeVersion."""
     given = job.get("apiVersion")
@@ -72,26 +63,20 @@ def converted(job: Object, api_version: str) -> Object:
         return converted(converted(job, API_VERSION), api_version)
     older = given if api_version == API_VERSION else api_version
     module = v1alpha1 if older in (ALPHA1, TENSORFLOW) else v1beta
-    old, new = _Form(older, module.plain, module.written), _Form(API_VERSION, module.plain_v1, spelt_back)
-    down = partial(module.from_v1, api_version=older)
-    return (
-        _crossed(job, old, new, module.to_v1, down) if given == older else _crossed(job, new, old, down, module.to_v1)
-    )
-
-
-def _crossed(
-    job: Object, source: _Form, target: _Form, there: Callable[[Object], Object], back: Callable[[Object], Object]
-) -> Object:
+    # By version: how to convert to it, and to and from its plain form, which has one spelling for each name.
+    convert = {older: partial(module.from_v1, api_version=older), API_VERSION: module.to_v1}
+    plain = {older: module.plain, API_VERSION: module.plain_v1}
+    written = {older: module.written, API_VERSION: spelt_back}
     bare, notes = _without_notes(job)
-    note = notes.pop(target.version, None) or Note()
-    plain, spelt = source.plain(bare)
-    made = target.written(put_back(there(plain), note.differ), note.spelt)
+    note = notes.pop(api_version, None) or Note()
+    source, spelt = plain[given](bare)
+    made = written[api_version](put_back(convert[api_version](source), note.differ), note.spelt)
     # The differences are relative to what converting back returns.
-    home = back(target.plain(made)[0])
-    notes.pop(source.version, None)
-    note = Note(list(differences(home, plain)), spelt)
-    if note != Note() and any(differences(source.written(home, []), bare)):
-        notes[source.version] = note
+    back = convert[given](plain[api_version](made)[0])
+    notes.pop(given, None)
+    note = Note(list(differences(back, source)), spelt)
+    if note != Note() and any(differences(written[given](back, []), bare)):
+        notes[given] = note
     return _with_notes(made, notes)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from tfjob.api import ranges
-from tfjob.api.types import CHIEF, MASTER, ReplicaStatus, TFJob, TFJobStatus
+from tfjob.api.types import CHIEF, MASTER, ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
 
 CREATING, RUNNING, CLEAN_UP, FAILED, DONE = "Creating", "Running", "CleanUp", "Failed", "Done"
 """v1alpha1's phases."""
@@ -37,6 +40,19 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
         "controlPaused": False,
         "replicaStatuses": [_replica_status(kind, job) for kind in kinds if kind in status.replica_statuses],
     }
+
+
+def plain_status(given: Any, replicas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a stored v1 status in the format of v1alpha1; empty if it is malformed."""
+    try:
+        status = msgspec.convert(given, TFJobStatus)
+        counts = {kind: msgspec.convert(one.get("replicas"), int | None) for kind, one in replicas.items()}
+        specs = {kind: ReplicaSpec(replicas=count) for kind, count in counts.items()}
+        if MASTER in specs and MASTER not in status.replica_statuses:
+            specs = {CHIEF if kind == MASTER else kind: spec for kind, spec in specs.items()}
+        return v1alpha1_status(TFJob(spec=TFJobSpec(tf_replica_specs=specs), status=status))
+    except (msgspec.ValidationError, ValueError):
+        return {}
 
 
 def _stage(status: TFJobStatus) -> str:
