@@ -1,8 +1,8 @@
-"""What the conversions of all versions share: the job as the hub type, the user's places, the spelling of names."""
+"""Helpers that the conversions of all versions share: metadata, the user's paths, and the spelling of names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,36 +13,27 @@ from tfjob.api.problems import Path, Problem
 from tfjob.api.types import ORIGIN, PARALLELISM, REPLICA_TYPES, RUNTIME_ID, UNSAID, TFJob
 
 Spelling = tuple[list[str], str, str]
-"""The path of a mapping, a name in it as we spell it, and as the user did."""
+"""The path of a mapping, one of its names in our spelling, and the same name in the user's spelling."""
 METADATA = {
     "name": "string",
     "generateName": "string",
     "namespace": "string",
     "labels": "{string}",
     "annotations": "{string}",
-    # Written by the API server; accepted, so that `kubectl get -o yaml` output runs again, and not read.
-    "clusterName": "any",
-    "creationTimestamp": "any",
-    "deletionGracePeriodSeconds": "any",
-    "deletionTimestamp": "any",
-    "finalizers": "any",
-    "generation": "any",
-    "initializers": "any",
-    "managedFields": "any",
-    "ownerReferences": "any",
-    "resourceVersion": "any",
-    "selfLink": "any",
-    "uid": "any",
+    # Written by API servers. These fields are accepted, so that the output of `kubectl get -o yaml` runs, and ignored.
+    **dict.fromkeys(("clusterName", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp"), "any"),
+    **dict.fromkeys(("finalizers", "generation", "initializers", "managedFields"), "any"),
+    **dict.fromkeys(("ownerReferences", "resourceVersion", "selfLink", "uid"), "any"),
 }
-"""The definition of a job's own metadata."""
+"""The definition of a job's metadata."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """A job as the hub type, as written (no defaults), with the problems that its own version's rules find.
+    """A job as the hub type without defaults, and the problems that the rules of its version find.
 
-    `moved` pairs a place in the hub with the place in the user's version, both as prefixes; `renamed` holds the
-    user's spelling of fields. Paths in `problems` are the user's.
+    `moved` pairs path prefixes of the hub with those of the user's version. `renamed` holds the user's spelling of
+    fields. `problems` have the paths of the user's version.
     """
 
     job: TFJob
@@ -61,7 +52,7 @@ class Conversion:
 
 
 def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]:
-    """Return what the user wrote about the object, without what an API server added, and with our `annotations`."""
+    """Return the user's part of the metadata, without fields of an API server, plus `annotations`."""
     given: Mapping[str, Any] = value.get("metadata", {})
     kept = {key: given[key] for key in ("name", "namespace", "labels") if key in given}
     noted = {key: text for key, text in given.get("annotations", {}).items() if key != LAST_APPLIED}
@@ -69,16 +60,16 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
 
 
 def hub_job(value: Mapping[str, Any], api_version: str) -> TFJob:
-    """Return a checked v1 value as the hub type; it records the version that the user wrote."""
+    """Return a checked v1 value as the hub type, with the user's version in an annotation."""
     return msgspec.convert(
         {"metadata": own_metadata(value, **{ORIGIN: api_version}), "spec": value.get("spec", {})}, TFJob
     )
 
 
 def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
-    """Return a job's metadata for a version other than v1, without our annotations and those of `said`.
+    """Return a job's metadata for a version other than v1, without our annotations and those in `said`.
 
-    The notes that a cluster keeps for other versions were applied when the job was read, and no longer fit.
+    The notes of `round_trip` go too: they were applied when the job was read.
     """
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
     dropped = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *said)
@@ -86,8 +77,15 @@ def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
     return {**metadata, "annotations": noted} if noted else metadata
 
 
+def left_out(spec: Mapping[str, Any], fields: Collection[str], policies: Collection[str], to: str) -> list[Problem]:
+    """Return a problem for each field of a v1 spec that the version `to` does not have."""
+    paths = [f"spec.{name}" for name in spec if name not in fields]
+    paths += [f"spec.runPolicy.{name}" for name in spec.get("runPolicy", {}) if name not in policies]
+    return [Problem(path, f"is left out: {to} has no such field") for path in paths]
+
+
 def canonical_type(name: str) -> str:
-    """Return `worker`, `WORKER` or `Worker` as `Worker`; an unknown name unchanged."""
+    """Return `Worker` for `worker`, `WORKER` or `Worker`; return an unknown name unchanged."""
     return next((known for known in REPLICA_TYPES if known.lower() == name.lower()), name)
 
 
@@ -105,9 +103,9 @@ def respelt(
     *,
     users_first: bool = False,
 ) -> dict[str, Any]:
-    """Rename keys to our names and note each change in `found`; a key stays if our name is taken or there is none.
+    """Rename keys to our spelling and add each change to `found`; a key stays if our name for it is taken.
 
-    With `users_first` the user's spelling takes our name from a value that has it; that value gets the user's name.
+    With `users_first`, a value under the user's spelling swaps names with the value that already has our name.
     """
     ours: dict[str, str] = {}
     for key in sorted(given):

@@ -1,4 +1,4 @@
-"""What differs by the API version that a job was written for: names of children, restarts, the shape of TF_CONFIG."""
+"""How a job behaves by the API version that it was written for: child names, restarts, the format of TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ BATCH = "batch/v1"
 JOB_NAME_LABEL, TF_JOB_NAME_LABEL = "training.kubeflow.org/job-name", "tf_job_name"
 TENSORFLOW = "tensorflow.org/v1alpha1"
 TF_JOB, TF_JOB_SHORT_NAME = "TfJob", "tfja"
-"""The kind in that group, and its short name for kubectl; kubeflow.org has TFJob."""
+"""The kind in tensorflow.org and its short name for kubectl. The kind in kubeflow.org is TFJob."""
 TF_JOBS = Resource("tensorflow.org", "v1alpha1", "tfjobs", TF_JOB)
 JOB_KINDS = {one.kind: one for one in (TFJOBS, TF_JOBS)}
-"""The resources of jobs by kind; a cluster has one of them, or both."""
+"""The resources of jobs by kind. A cluster has one of them or both."""
 
 
 @dataclass(frozen=True)
@@ -28,34 +28,34 @@ class Dialect:
 
     api_version: str
     resource: Resource = TFJOBS
-    """Where a cluster keeps such a job."""
+    """The resource of such a job on a cluster."""
     child_name: str = "{job}-{type}-{index}"
     tensorboard_name: str = "{job}-tensorboard"
     server_program_name: str = "{job}-ps-server"
     """The ConfigMap with the program of default parameter servers."""
     host: str = "{name}.{namespace}.svc{domain}"
     name_label: str = JOB_NAME_LABEL
-    """The label of children that holds the job's name; each kind has its own, because both may have one name."""
+    """The label of children with the name of the job. It differs by kind, because a name may be used for both kinds."""
     tf_config: bool = True
     tf_config_for_one_replica: bool = False
     tf_config_in_every_container: bool = False
     has_runtime_id: bool = False
     """Children carry a random id in their names and labels."""
     restarts_by_role: bool = False
-    """The role of a replica decides when it restarts, and each restarts alone; its pod has no say."""
+    """The role of a replica decides whether it restarts, not the pod's `restartPolicy`, and each restarts alone."""
     wraps_pods: bool = False
-    """A cluster keeps each pod in a batch/v1 Job."""
+    """On a cluster, each pod belongs to a batch/v1 Job."""
     headless_services: bool = True
     accepts_any_edit: bool = False
-    """The CRD checks nothing, so an edit that cannot be read must not cost a running job its pods."""
+    """The CRD checks nothing, so a running job keeps its pods after an invalid edit."""
     suspends_by_annotation: bool = False
-    """The spec has no `suspend`: stopping a job changes no generation."""
+    """The spec has no `suspend`, so stopping a job does not change its generation."""
     id_prefix: str = ""
-    """What precedes a job's name if a TFJob has the same one."""
+    """The prefix of a job's name if a TFJob has the same name."""
 
     @property
     def is_v1alpha1(self) -> bool:
-        """Whether the rules of v1alpha1 hold: three types, containers called `tensorflow`, phases in the status."""
+        """Whether the rules of v1alpha1 apply: three types, containers named `tensorflow`, phases in the status."""
         return self.api_version.endswith("/v1alpha1")
 
 
@@ -66,16 +66,9 @@ DIALECTS = {
         Dialect("kubeflow.org/v1beta2", tf_config_for_one_replica=True, tf_config_in_every_container=True),
         Dialect("kubeflow.org/v1beta1", tf_config_for_one_replica=True, tf_config_in_every_container=True),
         Dialect(
-            "kubeflow.org/v1alpha2",
-            host="{name}",
-            tf_config_for_one_replica=True,
-            tf_config_in_every_container=True,
+            "kubeflow.org/v1alpha2", host="{name}", tf_config_for_one_replica=True, tf_config_in_every_container=True
         ),
-        Dialect(
-            "kubeflow.org/v1alpha1",
-            host="{name}",
-            tf_config_for_one_replica=True,
-        ),
+        Dialect("kubeflow.org/v1alpha1", host="{name}", tf_config_for_one_replica=True),
         Dialect(
             TENSORFLOW,
             resource=TF_JOBS,
@@ -99,5 +92,5 @@ DIALECTS = {
 
 
 def origin(job: TFJob) -> Dialect:
-    """Return the dialect of the version that `job` was written for; v1 if none is recorded."""
+    """Return the dialect of the version that `job` was written for: v1 if none is recorded."""
     return DIALECTS.get(job.metadata.annotations.get(ORIGIN, API_VERSION), DIALECTS[API_VERSION])

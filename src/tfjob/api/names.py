@@ -14,13 +14,13 @@ REPLICA_INDEX_LABEL = "training.kubeflow.org/replica-index"
 JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
 
 FIRST_LABEL, RUNTIME_ID_LABEL = "tensorflow.org", "runtime_id"
-"""What children with a random id carry; the first one is empty."""
+"""The labels of children with a random id. The value of the first label is empty."""
 
 RUNTIME_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def child_name(job: TFJob, replica_type: str, index: int) -> str:
-    """Return the name of the pod and of the service of a task."""
+    """Return the name of a replica's pod and Service."""
     return _name(job, origin(job).child_name, type=replica_type.lower(), index=index)
 
 
@@ -38,15 +38,12 @@ def _name(job: TFJob, pattern: str, **values: str | int) -> str:
 
 
 def task_name(replica_type: str, index: int) -> str:
-    """Return the name of a task for users and in the status: `worker-0`."""
+    """Return the name of a replica, as users and the status write it: `worker-0`."""
     return f"{replica_type.lower()}-{index}"
 
 
 def runtime_id(job: TFJob) -> str:
-    """Return the four characters of a TfJob: those of its children, else those that its spec asks for.
-
-    Without either they are derived from the uid, so that every reader gets the same.
-    """
+    """Return the random id of a TfJob from its status, its spec, or (the same for every reader) its uid."""
     recorded = job.status.runtime_id or job.metadata.annotations.get(RUNTIME_ID)
     if recorded:
         return recorded.lower()
@@ -66,18 +63,14 @@ def name_label(job: TFJob) -> str:
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:
-    labels = {
-        **job_labels(job),
-        REPLICA_TYPE_LABEL: replica_type.lower(),
-        REPLICA_INDEX_LABEL: str(index),
-    }
+    labels = {**job_labels(job), REPLICA_TYPE_LABEL: replica_type.lower(), REPLICA_INDEX_LABEL: str(index)}
     if origin(job).has_runtime_id:
         labels |= {"job_type": replica_type.upper(), "task_index": str(index)}
     return labels
 
 
 def has_master_role(job: TFJob, replica_type: str, index: int) -> bool:
-    """Return whether a task's logs represent the job: the chief or master, else worker 0."""
+    """Return whether a replica represents the job: the chief or master, otherwise worker 0."""
     if {CHIEF, MASTER} & job.spec.tf_replica_specs.keys():
         return replica_type in (CHIEF, MASTER)
     return replica_type == WORKER and index == 0

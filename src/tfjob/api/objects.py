@@ -1,4 +1,4 @@
-"""The Kubernetes objects around a job, reduced to the fields that we read; the rest of a pod stays a plain dict."""
+"""The Kubernetes objects that a job uses, with the fields that we read; specs stay plain dicts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 OPERATOR_NAME_LABEL, OPERATOR_NAME = "training.kubeflow.org/operator-name", "tfjob-controller"
 """The label by which a cluster finds the children of all owners; training-operator sets it too."""
 PEAK_MEMORY = "tfjob/peak-memory"
-"""Annotation of a pod: the most memory its main container used, in bytes, where the cluster measures it."""
+"""Annotation of a pod: peak memory of its main container in bytes, if the cluster measures it."""
 NEEDED_MODULE = "tfjob/needs-python-module"
-"""Annotation of a pod: a module that its interpreter on this machine must have."""
+"""Annotation of a pod: a module that its Python interpreter on this machine must have."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation: the whole object once more, as `kubectl apply` was given it."""
+"""Annotation: a copy of the object as it was passed to `kubectl apply`."""
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -22,7 +22,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class OwnerReference(Model, frozen=True):
-    """Which object a child belongs to."""
+    """The object that owns a child."""
 
     api_version: str = ""
     kind: str = ""
@@ -33,7 +33,7 @@ class OwnerReference(Model, frozen=True):
 
 
 class ObjectMeta(Model, frozen=True):
-    """What every object carries."""
+    """The metadata of any object."""
 
     name: str = ""
     namespace: str = ""
@@ -61,21 +61,30 @@ class Object(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
 
+class StoredObject(Model, frozen=True, omit_defaults=False):
+    """The fields that the kinds below have in common."""
+
+    api_version: str = "v1"
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: dict[str, Any] = {}
+
+
 class ContainerWaiting(Model, frozen=True):
-    """A container that has not started, and why."""
+    """Why a container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerRunning(Model, frozen=True):
-    """A container that runs."""
+    """When a running container started."""
 
     started_at: datetime | None = None
 
 
 class ContainerTerminated(Model, frozen=True):
-    """How a container ended; a signal shows as 128 + its number in `exit_code`, as a container runtime reports it."""
+    """How a container ended. As in container runtimes, `exit_code` is 128 plus the number of a signal."""
 
     exit_code: int
     signal: int = 0
@@ -86,7 +95,7 @@ class ContainerTerminated(Model, frozen=True):
 
 
 class ContainerState(Model, frozen=True):
-    """Exactly one of the three is set; none means that nothing is known yet."""
+    """The state of a container: one of the three is set, or none if the state is unknown."""
 
     waiting: ContainerWaiting | None = None
     running: ContainerRunning | None = None
@@ -114,7 +123,7 @@ class PodCondition(Model, frozen=True):
 
 
 class PodStatus(Model, frozen=True):
-    """What the kubelet, or the local one, says about a pod."""
+    """The status of a pod, as a kubelet or the local driver reports it."""
 
     phase: str = ""
     reason: str = ""
@@ -126,56 +135,48 @@ class PodStatus(Model, frozen=True):
     pod_ip: str = msgspec.field(default="", name="podIP")
 
 
-class Pod(Model, frozen=True, omit_defaults=False):
-    """A pod: its spec whole and untyped, its status typed."""
+class Pod(StoredObject, frozen=True):
+    """A pod with a typed status."""
 
-    api_version: str = "v1"
     kind: str = "Pod"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
     status: PodStatus = PodStatus()
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes connections: its Ready condition is true, and it is not being deleted."""
+        """Whether the pod accepts connections: its Ready condition is true, and it is not being deleted."""
         ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
         return ready and self.metadata.deletion_timestamp is None
 
     def port(self, target: int | str) -> int | None:
-        """Return the number of a port that may be given by its name; None if no container has a port of that name."""
+        """Return the number of a port, which may be given by name; None if no container has a port of that name."""
         if isinstance(target, int) or target.isdecimal():
             return int(target)
         ports = (port for container in self.spec.get("containers") or () for port in container.get("ports") or ())
         return next((port["containerPort"] for port in ports if port.get("name") == target), None)
 
 
-class Service(Model, frozen=True, omit_defaults=False):
+class Service(StoredObject, frozen=True):
     """The stable name of one replica, or one address for several pods."""
 
-    api_version: str = "v1"
     kind: str = "Service"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
 
 
 class PodGroupStatus(Model, frozen=True):
-    """What a gang scheduler says about a group."""
+    """The status of a group, as a gang scheduler reports it."""
 
     phase: str = ""
 
 
-class PodGroup(Model, frozen=True, omit_defaults=False):
-    """The pods that a gang scheduler starts together or not at all; its group and version are the scheduler's."""
+class PodGroup(StoredObject, frozen=True):
+    """Pods that a gang scheduler starts together or not at all. The API version depends on the scheduler."""
 
     api_version: str = ""
     kind: str = "PodGroup"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
     status: PodGroupStatus = PodGroupStatus()
 
 
 class ConfigMap(Model, frozen=True, omit_defaults=False):
-    """Files that pods of a job mount."""
+    """Files that the pods of a job mount."""
 
     api_version: str = "v1"
     kind: str = "ConfigMap"
@@ -184,10 +185,7 @@ class ConfigMap(Model, frozen=True, omit_defaults=False):
 
 
 class DeploymentStatus(Model, frozen=True):
-    """What the Deployment controller, or the local one, says: pods that are not being deleted, by how far they are.
-
-    Only the local one counts the restarts of their containers.
-    """
+    """The status of a Deployment. The counts exclude pods that are being deleted; only local runs set `restarts`."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -199,7 +197,7 @@ class DeploymentStatus(Model, frozen=True):
 
     @property
     def state(self) -> str:
-        """Running, Pending, Suspended or Failed; empty if no controller has seen the Deployment yet."""
+        """Running, Pending, Suspended or Failed; empty if no controller has processed the Deployment yet."""
         found = {one.type: one.status for one in self.conditions}
         if found.get("Suspended") == "True":
             return "Suspended"
@@ -216,13 +214,11 @@ class DeploymentStatus(Model, frozen=True):
         return self.conditions[-1].message if self.conditions else ""
 
 
-class Deployment(Model, frozen=True, omit_defaults=False):
+class Deployment(StoredObject, frozen=True):
     """A server: pods of one template that are kept running."""
 
     api_version: str = "apps/v1"
     kind: str = "Deployment"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
     status: DeploymentStatus = DeploymentStatus()
 
     @property
@@ -232,16 +228,14 @@ class Deployment(Model, frozen=True, omit_defaults=False):
 
 
 class JobStatus(Model, frozen=True):
-    """What the Job controller says."""
+    """The status of a Job, as its controller reports it."""
 
     conditions: list[PodCondition] = []
 
 
-class Job(Model, frozen=True, omit_defaults=False):
-    """What runs a pod of a TfJob."""
+class Job(StoredObject, frozen=True):
+    """The Job that runs a pod of a 2017 TfJob."""
 
     api_version: str = "batch/v1"
     kind: str = "Job"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: dict[str, Any] = {}
     status: JobStatus = JobStatus()

@@ -1,7 +1,7 @@
-"""The rules that a job must keep; every fault is found in one pass.
+"""The rules for a job; one pass finds every problem.
 
-They are those of training-operator v1.9's webhook and the ones that would otherwise show only later: names that are
-too long, mounts of missing volumes, images that are none.
+The rules are those of the webhook of training-operator v1.9, plus rules for faults that would show only later, such as
+names that are too long, mounts of missing volumes and invalid images.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
 SERVICE_TYPES = ("", "ClusterIP", "NodePort", "LoadBalancer")
 MAX_NAME = 63
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label with which a job asks Kueue for its start."""
+"""Label of a job that Kueue starts."""
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS_1123 = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -62,7 +62,7 @@ _NAMED_BY_DOCUMENTS = (MASTER, WORKER)
 
 
 def validate(job: TFJob) -> list[Problem]:
-    """Return the problems of a job, with paths of the hub type; the job needs no defaults."""
+    """Return the problems of a job, with or without defaults; the paths are those of the hub type."""
     return [
         *_metadata_problems(job),
         *_replica_set_problems(job),
@@ -77,7 +77,9 @@ def validate(job: TFJob) -> list[Problem]:
 def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     metadata = job.metadata
     if not metadata.name:
-        yield Problem("metadata.name", "is missing", "give the job a name, or pass --name")
+        yield Problem(
+            "metadata.name", "is missing", "give the job a name (generateName is not supported), or pass --name"
+        )
     else:
         yield from _name_problems(job)
         yield from _child_name_problems(job)
@@ -108,26 +110,24 @@ def _label_problems(labels: Mapping[str, Any], where: Path) -> Iterator[Problem]
 def _name_problems(job: TFJob) -> Iterator[Problem]:
     name = job.metadata.name
     rule = _DNS_1123 if origin(job).api_version == BATCH else _DNS_1035
-    if rule.fullmatch(name) and len(name) <= MAX_NAME:
-        return
     if len(name) > MAX_NAME:
         yield Problem("metadata.name", f"is {len(name)} characters long, but the maximum is {MAX_NAME}", "shorten it")
-        return
-    possible = possible_name(name)
-    example = f", for example {possible}" if possible else ""
-    hint = f"use lowercase letters, digits and '-', with a letter first and no '-' at the end{example}"
-    yield Problem("metadata.name", f"{name!r} is not a valid job name", hint)
+    elif not rule.fullmatch(name):
+        possible = possible_name(name)
+        example = f", for example {possible}" if possible else ""
+        hint = f"use lowercase letters, digits and '-', with a letter first and no '-' at the end{example}"
+        yield Problem("metadata.name", f"{name!r} is not a valid job name", hint)
 
 
 def possible_name(name: str) -> str:
-    """Return the job name nearest to a text; empty if none of its characters may be in one."""
+    """Return the valid job name that is most similar to a text; empty if there is none."""
     letters = "".join(part for part in unicodedata.normalize("NFKD", name) if not unicodedata.combining(part))
     plain = re.sub(r"[^a-z0-9]+", "-", letters.lower()).strip("-")
     return plain if _DNS_1035.fullmatch(plain) else f"job-{plain}" if plain else ""
 
 
 def _child_name_problems(job: TFJob) -> Iterator[Problem]:
-    """Check the longest name that a child would get: it is also a host name, which has at most 63 characters."""
+    """Check the longest name of a child, which is also a host name and so has at most 63 characters."""
     names = [
         child_name(job, canonical_type(replica_type), _count(spec) - 1)
         for replica_type, spec in job.spec.tf_replica_specs.items()
@@ -150,11 +150,9 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
         return
     seen: dict[str, str] = {}
     for name in specs:
-        canonical = canonical_type(name)
-        if canonical in seen:
-            said = f"is the same replica type as {seen[canonical]}"
-            yield problem_at((*_REPLICAS, name), said, "remove one of them")
-        seen.setdefault(canonical, name)
+        first = seen.setdefault(canonical_type(name), name)
+        if first != name:
+            yield problem_at((*_REPLICAS, name), f"is the same replica type as {first}", "remove one of them")
     if all(_count(spec) == 0 for spec in specs.values()):
         hint = "raise one of them, or pause the job with runPolicy.suspend: true"
         yield problem_at(_REPLICAS, "the job has no replicas: all counts are 0", hint)
@@ -217,7 +215,7 @@ def _storage_problems(pod: dict[str, Any], path: Path) -> Iterator[Problem]:
 
 
 def _server_image_problem(job: TFJob, spec: ReplicaSpec) -> Iterator[Problem]:
-    """Warn if the image of a default parameter server was edited after it was written back into the template."""
+    """Warn if `tfImage` was edited after the operator wrote it into the template of a default parameter server."""
     image = (server_container(spec.template) or {}).get("image")
     if image and job.spec.tf_image not in ("", image):
         message = f"is ignored because the template of the parameter server has the image {image}"

@@ -86,7 +86,9 @@ def v1_specs(odd: bool, types: Sequence[str]) -> st.SearchStrategy[Any]:
             "tfReplicaSpecs": st.dictionaries(st.sampled_from(types), replicas(odd), max_size=3),
             "runPolicy": of_definition(fields["RunPolicy"], odd),
             "tensorBoard": of_definition(fields["TensorBoard"], odd),
-            "terminationPolicy": st.fixed_dictionaries({}, optional={"chief": of_definition(fields["Chief"], odd)}),
+            "terminationPolicy": st.fixed_dictionaries(
+                {}, optional={"chief": of_definition(fields["ChiefReference"], odd)}
+            ),
             "successPolicy": words,
             "tfImage": words,
         },
@@ -127,7 +129,7 @@ def alpha_specs(odd: bool, types: Sequence[str]) -> st.SearchStrategy[Any]:
             "schedulerName": words,
             "tensorboard": of_definition(v1.DEFINITIONS["TensorBoard"], odd) | st.none(),
             "terminationPolicy": st.fixed_dictionaries(
-                {}, optional={"chief": of_definition(v1.DEFINITIONS["Chief"], odd), "CHIEF": anything}
+                {}, optional={"chief": of_definition(v1.DEFINITIONS["ChiefReference"], odd), "CHIEF": anything}
             ),
         },
     )

@@ -1,35 +1,30 @@
-"""The CustomResourceDefinition of TFJob, made from the definitions that `tfjob check` judges by and the status's type.
+"""The CustomResourceDefinition of TFJob, made from the definitions that `tfjob check` uses and the type of the status.
 
-The schema says what is needed for pruning, `kubectl explain` and type errors, and no more: values are judged by
-`validation.py`, in the webhook and in the controller, so a manifest that training-operator v1.9 took is not refused
-here. A pod template keeps what this schema does not know; elsewhere kubectl refuses an unknown field and the API
-server drops it.
+The schema has what pruning, `kubectl explain` and type errors need. The webhook and the controller check values with
+`validation`, so the schema accepts every manifest that training-operator v1.9 accepted. Unknown fields are kept in pod
+templates; elsewhere kubectl rejects them and the API server drops them.
 """
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Union, get_args, get_origin, get_type_hints
-
-import msgspec
+from typing import Any
 
 from tfjob import __version__
-from tfjob.api.schema.checker import LENIENT, Definition, pod_definitions
+from tfjob.api.schema.checker import LENIENT, Definition, definitions_of, pod_definitions
 from tfjob.api.schema.descriptions import FIELDS
 from tfjob.api.types import GROUP, KIND, MOST_REPLICAS, TFJobStatus
 from tfjob.api.versions import v1
 
 NAME = "tfjobs.kubeflow.org"
 OWNER_LABEL = ("app.kubernetes.io/part-of", "tfjob")
-"""On everything that an installation consists of."""
+"""Label of all objects of an installation."""
 RELEASE = "tfjob/release"
-"""Annotation: the release of tfjob that the CRD is of."""
+"""Annotation: the release of tfjob that wrote the CRD."""
 
 Node = dict[str, Any]
 Column = tuple[str, str, str]
-"""Title, type and path of a column of a list."""
+"""Title, type and path of a column in the output of `kubectl get`."""
 
 _ANYTHING: Node = {"x-kubernetes-preserve-unknown-fields": True}
 _SCALARS: dict[str, Node] = {
@@ -37,16 +32,11 @@ _SCALARS: dict[str, Node] = {
     "int": {"type": "integer"},
     "number": {"type": "number"},
     "bool": {"type": "boolean"},
+    "time": {"type": "string", "format": "date-time"},
     "int-or-string": {"x-kubernetes-int-or-string": True},
-    # `cpu: 0.5` is a quantity for pods and for `tfjob check`; int-or-string would refuse it.
+    # Pods and `tfjob check` accept `cpu: 0.5`; int-or-string would reject it.
     "quantity": _ANYTHING,
     "any": _ANYTHING,
-}
-_PYTHON_SCALARS: dict[Any, Node] = {
-    str: {"type": "string"},
-    int: {"type": "integer", "format": "int64"},
-    bool: {"type": "boolean"},
-    datetime: {"type": "string", "format": "date-time"},
 }
 _SPECIAL: dict[str, Node] = {
     "spec.tfReplicaSpecs.TYPE.replicas": {"format": "int32", "maximum": MOST_REPLICAS},
@@ -61,14 +51,13 @@ _SPECIAL: dict[str, Node] = {
             {"rule": "self == oldSelf", "message": "spec.runPolicy.schedulingPolicy.queue is immutable"}
         ]
     },
+    # We do not write a count of 0, and the column would be empty.
+    "status.restarts": {"default": 0},
 }
-"""As v1.9 has it: clients in other languages read the formats, and Kueue relies on the queue."""
-_STATUS_DEFAULTS: dict[str, Node] = {"status.restarts": {"default": 0}}
-"""A column would be empty otherwise: a count of none is left out of what we write."""
-_LEFT_OVER: dict[str, dict[str, Node]] = {
-    "status.replicaStatuses.TYPE": {"labelSelector": _ANYTHING, "selector": {"type": "string"}}
-}
-"""Fields that v1.9's status has and ours does not write; a manifest that was read from a cluster may hold them."""
+"""As in v1.9: clients in other languages read the formats, and Kueue relies on the queue."""
+_STATUS = definitions_of(TFJobStatus)
+# Statuses of v1.9 have these fields, and users apply manifests that they have read from a cluster.
+_STATUS["ReplicaStatus"] = {**_STATUS["ReplicaStatus"], "labelSelector": "any", "selector": "string"}
 
 AGE: Column = ("Age", "date", ".metadata.creationTimestamp")
 _COLUMNS: tuple[Column, ...] = (
@@ -99,7 +88,7 @@ def definition(group: str, kind: str, short_name: str, *versions: Node) -> dict[
                 "plural": "tfjobs",
                 "singular": "tfjob",
                 "shortNames": [short_name],
-                # With it, `kubectl get all` lists the job together with its pods.
+                # `kubectl get all` lists the job together with its pods.
                 "categories": ["all"],
             },
             "versions": list(versions),
@@ -126,7 +115,7 @@ def crd_problem(found: Mapping[str, Any]) -> str | None:
 
 
 def _dropped(schema: Mapping[str, Any]) -> list[str]:
-    """Return the first few of our fields that a schema lacks."""
+    """Return the first few of our fields that a schema does not have."""
     given = schema.get("properties", {})
     wanted = {"status": status_node()["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
     dropped = [
@@ -158,7 +147,7 @@ def job_schema(spec: Node, status: Node) -> dict[str, Any]:
 
 
 def status_node() -> Node:
-    return _type_node(TFJobStatus, "status")
+    return SpecNodes(_STATUS, integers="int64").node("TFJobStatus", "status")
 
 
 def version(name: str, schema: Node, columns: Iterable[Column], *, stored: bool) -> dict[str, Any]:
@@ -173,17 +162,21 @@ def version(name: str, schema: Node, columns: Iterable[Column], *, stored: bool)
 
 
 class SpecNodes:
-    """Writes types of the definitions' language as nodes of a structural schema.
+    """Writes definitions as nodes of a structural schema.
 
-    `moved` says where v1 has what another version has at a path: what is known of a field is known by its path in v1.
+    `moved` maps paths of another version to those of v1, by which fields are described. `integers` is the format of
+    integers.
     """
 
-    def __init__(self, definitions: Mapping[str, Definition], moved: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, definitions: Mapping[str, Definition], moved: Mapping[str, str] | None = None, integers: str = ""
+    ) -> None:
         self.definitions = definitions
         self.moved = moved or {}
+        self.scalars = {**_SCALARS, "int": {"type": "integer", "format": integers}} if integers else _SCALARS
 
     def node(self, kind: str, path: str, *, lenient: bool = False) -> Node:
-        """Return the node of a type at a path of v1's TFJob; below a lenient one, unknown fields are kept."""
+        """Return the node of a type at a path; in and below a lenient node, unknown fields are kept."""
         path = self.moved.get(path, path)
         return {**self._plain(kind, path, lenient), **_described(path), **_SPECIAL.get(path, {})}
 
@@ -194,7 +187,7 @@ class SpecNodes:
             return {"type": "object", "additionalProperties": self.node(kind[1:-1], f"{path}.TYPE", lenient=lenient)}
         if kind in self.definitions:
             return self._fields(kind, path, lenient or kind in LENIENT)
-        return dict(_SCALARS[kind])
+        return dict(self.scalars[kind])
 
     def _fields(self, kind: str, path: str, lenient: bool) -> Node:
         fields = self.definitions[kind]
@@ -208,33 +201,6 @@ class SpecNodes:
         if required := [name for name, written in fields.items() if written.endswith("!")]:
             node["required"] = required
         return {**node, **_ANYTHING} if lenient else node
-
-
-def _type_node(hint: Any, path: str) -> Node:
-    arguments = [argument for argument in get_args(hint) if argument is not type(None)]
-    if get_origin(hint) in (Union, types.UnionType):
-        return _type_node(arguments[0], path)
-    if get_origin(hint) is list:
-        items = _type_node(arguments[0], path)
-        node: Node = {"type": "array", "items": {key: value for key, value in items.items() if key != "description"}}
-    elif get_origin(hint) is dict:
-        node = {"type": "object", "additionalProperties": _type_node(arguments[1], f"{path}.TYPE")}
-    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        node = _struct_node(hint, path)
-    else:
-        node = dict(_PYTHON_SCALARS[hint])
-    return {**node, **_described(path), **_STATUS_DEFAULTS.get(path, {})}
-
-
-def _struct_node(struct: type[msgspec.Struct], path: str) -> Node:
-    hints = get_type_hints(struct)
-    fields = msgspec.structs.fields(struct)
-    properties = {field.encode_name: _type_node(hints[field.name], f"{path}.{field.encode_name}") for field in fields}
-    properties |= _LEFT_OVER.get(path, {})
-    node: Node = {"type": "object", "properties": properties}
-    if required := [field.encode_name for field in fields if field.required]:
-        node["required"] = required
-    return node
 
 
 def _described(path: str) -> Node:

@@ -1,14 +1,11 @@
-"""Load a manifest: text in; jobs, other objects and every problem with its place out.
-
-Objects that are not jobs are kept as they are; their names and shapes are checked.
-"""
+"""Load a manifest: read its text, and return its jobs, its other objects, and every problem with its position."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -29,14 +26,14 @@ from tfjob.api.versions.round_trip import with_unsaid
 DEPLOYMENT = "Deployment"
 OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
 OBJECT_KINDS.add(("apps/v1", DEPLOYMENT))
-"""By apiVersion and kind."""
+"""The objects that a manifest may contain in addition to jobs, by apiVersion and kind."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One object of a manifest: its value with parameters filled in, and where it stands in its document."""
+    """One object of a manifest: its value with parameters filled in, and its place in the document."""
 
     value: dict[str, Any]
     document: Document
@@ -52,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A job of a manifest: as written (`written`) and with its defaults (`job`), both of the hub type."""
+    """A job of a manifest as the hub type: as the user wrote it (`written`), and with defaults (`job`)."""
 
     written: TFJob
     job: TFJob
@@ -60,13 +57,13 @@ class Entry:
     conversion: Conversion
 
     def located(self, problem: Problem) -> Problem:
-        """Return a problem with a path of the job as one with its path, line and column in the user's file."""
+        """Return a problem of the job with its path, line and column in the user's file."""
         return self.part.located(problem, self.conversion.user_path(path_parts(problem.path)))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest holds; `problems` are in the order of the file."""
+    """The content of a manifest; `problems` are in the order of the file."""
 
     source: str
     entries: list[Entry] = field(default_factory=list)
@@ -80,7 +77,6 @@ class Manifest:
 
     @property
     def deployments(self) -> list[tuple[dict[str, Any], Part]]:
-        """Those among the objects, each with where it stands."""
         objects = zip(self.objects, self.object_parts, strict=True)
         return [(value, part) for value, part in objects if value["kind"] == DEPLOYMENT]
 
@@ -94,7 +90,7 @@ class Manifest:
 
 
 def load(data: bytes | str, source: str = "", parameters: Mapping[str, str] | None = None, name: str = "") -> Manifest:
-    """Read, convert and check a manifest; `name` renames its only job. Faults are problems, never exceptions."""
+    """Read, convert and check a manifest; `name` renames its only job. Faults become problems, not exceptions."""
     loading = _Loading(Manifest(source), parameters or {}, name)
     loading.read(data)
     loading.manifest.problems[:] = in_order(loading.manifest.problems)
@@ -121,7 +117,7 @@ class _Loading:
     def parts(self, document: Document) -> Iterator[Part]:
         value, used, filled = substitute(document.value, self.parameters)
         self.used |= used
-        if value.get("kind") != "List" and not str(value.get("kind")).endswith("List"):
+        if not str(value.get("kind")).endswith("List"):
             yield Part(value, document, (), frozenset(filled))
             return
         items = value.get("items")
@@ -130,12 +126,10 @@ class _Loading:
             return
         for index, item in enumerate(items):
             prefix: Path = ("items", index)
-            inner = frozenset(path[2:] for path in filled if path[:2] == prefix)
-            part = Part(item if isinstance(item, dict) else {}, document, prefix, inner)
             if isinstance(item, dict):
-                yield part
+                yield Part(item, document, prefix, frozenset(path[2:] for path in filled if path[:2] == prefix))
             else:
-                self.report(part, (), "must be an object with apiVersion and kind")
+                self.report(Part({}, document, prefix), (), "must be an object with apiVersion and kind")
 
     def take(self, part: Part) -> None:
         api_version, kind = part.value.get("apiVersion"), part.value.get("kind")
@@ -157,9 +151,7 @@ class _Loading:
             written = replace(written, metadata=replace(written.metadata, name=self.name))
         entry = Entry(written, with_defaults(written), part, conversion)
         self.manifest.entries.append(entry)
-        for problem in problems_of(conversion, written):
-            told = _with_generate_name(problem) if _is_generated(part) else problem
-            self.manifest.problems.append(part.located(told, path_parts(problem.path)))
+        self.add_problems(part, problems_of(conversion, written))
         if written.metadata.name:
             self.refuse_twice(part, ("TFJob", entry.job.metadata.namespace, written.metadata.name))
 
@@ -167,7 +159,7 @@ class _Loading:
         value, problems = read_object(part.value, part.filled)
         self.manifest.objects.append(value)
         self.manifest.object_parts.append(part)
-        self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
+        self.add_problems(part, problems)
         metadata = value.get("metadata", {})
         if metadata.get("name"):
             key = (value["kind"], metadata.get("namespace", "default"), metadata["name"])
@@ -197,25 +189,15 @@ class _Loading:
     def refuse_unused(self) -> None:
         for name in self.parameters:
             if name not in self.used:
-                message = f"the parameter {name} is not used: no value in the manifest contains ${{{name}}}"
-                self.manifest.problems.append(
-                    Problem("", message, f"remove -p {name}=...", source=self.manifest.source)
-                )
+                said = f"the parameter {name} is not used: no value in the manifest contains ${{{name}}}"
+                unused = Problem("", said, f"remove -p {name}=...", source=self.manifest.source)
+                self.manifest.problems.append(unused)
 
     def report(self, part: Part, path: Path, message: str, hint: str = "") -> None:
         self.manifest.problems.append(part.located(Problem("", message, hint), path))
 
-
-def _is_generated(part: Part) -> bool:
-    metadata = part.value.get("metadata")
-    return isinstance(metadata, dict) and bool(metadata.get("generateName"))
-
-
-def _with_generate_name(problem: Problem) -> Problem:
-    """Explain a missing name to a user who expects the API server to generate one."""
-    if (problem.path, problem.message) != ("metadata.name", "is missing"):
-        return problem
-    return replace(problem, message="is missing, and generateName is not supported")
+    def add_problems(self, part: Part, problems: Iterable[Problem]) -> None:
+        self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
 
 
 def _known_kinds() -> list[tuple[str, str]]:
@@ -279,9 +261,9 @@ def _is_base64(text: str) -> bool:
 
 
 def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str], set[Path]]:
-    """Replace `${name}` in the strings of `value` for the given names only; also return the names used.
+    """Replace `${name}` in the strings of `value` for the given parameters; also return the names that were found.
 
-    The paths are those of strings that were exactly one `${name}`: they may become numbers or booleans.
+    The returned paths belong to strings that consist of one `${name}`: they may become numbers or booleans.
     """
     used: set[str] = set()
     whole: set[Path] = set()

@@ -1,10 +1,10 @@
-"""Check a plain value against named definitions: types, required and unknown fields, with the path of each fault.
+"""Check a plain value against named definitions: types, required fields and unknown fields.
 
-A type is written as a word: `string`, `int`, `number`, `bool`, `quantity`, `int-or-string`, `any`, the name of a
-definition, `[T]` for a list, `{T}` for a map with any keys; `!` at the end marks a required field.
+A type is a word: `string`, `int`, `number`, `bool`, `quantity`, `int-or-string`, `any`, the name of a definition, `[T]`
+for a list, or `{T}` for a map with any keys. A `!` at the end marks a required field.
 
-The definitions of pod templates and of the kinds that a manifest may hold in addition to jobs are in
-`pod_schema.json`, which `tools/pod_schema.py` writes from the client library of Kubernetes.
+`pod_schema.json` has the definitions of pod templates and of objects other than jobs; `tools/pod_schema.py` generates
+it from the Kubernetes client library.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -24,7 +25,7 @@ from tfjob.api.text.reader import described
 
 Definition = Mapping[str, str]
 LENIENT = frozenset({"PodTemplateSpec", "Volume", "VolumeMount"})
-"""Below these an unknown field is kept and only warned about: a newer Kubernetes may know it."""
+"""In these definitions, an unknown field is a warning and is kept: a newer Kubernetes may know it."""
 _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "a string"),
     "int": ((int,), "an integer"),
@@ -33,19 +34,19 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "quantity": ((int, float, str), "a quantity such as 500m or 2Gi"),
     "int-or-string": ((int, str), "an integer or a name"),
 }
+_PYTHON_TYPES: dict[Any, str] = {str: "string", int: "int", bool: "bool", datetime: "time", Any: "any"}
 _MISSING: Any = object()
-_PLACEHOLDERS = {"ReplicaSpec": "<type>"}
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 MOST_SUGGESTIONS = 20
-"""A suggestion takes milliseconds per field, and a value with more unknown fields has another schema anyway."""
+"""A suggestion takes milliseconds, and a value with more unknown fields belongs to another schema anyway."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Definitions by name, and what is special about some of them.
+    """Definitions by name.
 
-    Fields of a definition in `folded` match in any case; `aliases` are further spellings there. `hints` are
-    said for an unknown field of a definition, by (definition, field).
+    The fields of definitions in `folded` are case-insensitive, and `aliases` are other spellings of them. `hints` are
+    hints for unknown fields, by (definition, field).
     """
 
     definitions: Mapping[str, Definition]
@@ -54,13 +55,13 @@ class Schema:
     hints: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def check(self, value: Any, kind: str, filled: Collection[Path] = ()) -> Checked:
-        """Check `value` as a `kind`; a string at a path in `filled` may stand for a number or boolean."""
+        """Check `value` as a `kind`; a string at a path in `filled` may represent a number or boolean."""
         check = _Check(self, filled)
         cleaned = check.value(value, kind, (), _Place((), False))
         return Checked(cleaned, check.problems, check.renamed)
 
     def own_field(self, definition: str, name: str) -> str:
-        """Return the definition's spelling of a field that the user spells differently; empty if none is like it."""
+        """Return the definition's spelling of a field; empty if it has no such field."""
         fields = self.definitions[definition]
         if name in fields:
             return name
@@ -72,9 +73,9 @@ class Schema:
 
 @dataclass(frozen=True)
 class Checked:
-    """The value with what is wrong or null left out and every name in the definition's spelling.
+    """The value without wrong or null parts, with every field in the definition's spelling.
 
-    `renamed` holds the user's spelling of the fields that were respelt, by their path in `value`.
+    `renamed` holds the user's spelling of fields that are spelled differently, by their path in `value`.
     """
 
     value: Any
@@ -84,7 +85,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class _Place:
-    """The definitions from the root to here, each with its path, and whether unknown fields are only warned about."""
+    """The definitions from the root to a value, each with its path, and whether unknown fields are only warnings."""
 
     ancestors: tuple[tuple[str, Path], ...]
     lenient: bool
@@ -125,7 +126,7 @@ class _Check:
         cleaned = []
         for index, item in enumerate(value):
             judged = self.value(item, kind[1:-1], (*path, index), place)
-            # A wrong item keeps its place, so that the indexes of the others stay true.
+            # Keep wrong items, so that the indexes of the others stay correct.
             cleaned.append(str(item) if judged is _MISSING else judged)
         return cleaned
 
@@ -182,16 +183,15 @@ class _Check:
         self.report((*path, key), UNKNOWN_FIELD, hint, place.lenient)
 
     def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
-        """Return the nearest name here, else the place where a field of exactly this name belongs."""
+        """Suggest the place where a field of this name belongs, or the most similar field of this definition."""
         here = nearest(key, self.schema.definitions[kind])
-        if here.lower() == key.replace("_", "").lower():
-            return f"did you mean {here}?"
-        if home := self.home(key, place):
+        is_same = here.lower() == key.replace("_", "").lower()
+        if not is_same and (home := self.home(key, place)):
             return f"move it to {path_text(self.written(home))}"
         return f"did you mean {here}?" if here else ""
 
     def home(self, key: str, place: _Place) -> Path | None:
-        """Return where a field of this name exists: below here, else next to a parent, else below a parent."""
+        """Return where a field of this name exists: below this value, in a parent, or below a parent."""
         *above, (kind, path) = place.ancestors
         if below := self.below(key, kind, path):
             return below
@@ -204,7 +204,7 @@ class _Check:
         return None
 
     def below(self, key: str, kind: str, path: Path) -> Path | None:
-        """Return the shallowest place under `kind` with a field `key`, at most four definitions down."""
+        """Return the shallowest path under `kind` of a field `key`, at most four definitions down."""
         level, seen = [(kind, path)], {kind}
         for _ in range(4):
             deeper = []
@@ -220,7 +220,7 @@ class _Check:
 
     def children(self, kind: str, path: Path) -> list[tuple[str, Path]]:
         found = []
-        # A field that most people mean comes before one that few know.
+        # Prefer the fields that most people mean.
         common = ("spec", "template", "containers", "volumes", "resources")
         definition = self.schema.definitions[kind]
         for name in sorted(definition, key=lambda name: (name not in common, name)):
@@ -229,26 +229,22 @@ class _Check:
             if inner in self.schema.definitions:
                 extra: Path = (0,) if written.startswith("[") else ()
                 if written.startswith("{"):
-                    extra = (_PLACEHOLDERS.get(inner, "<name>"),)
+                    extra = ("<type>" if inner == "ReplicaSpec" else "<name>",)
                 found.append((inner, (*path, name, *extra)))
         return found
 
     def scalar(self, value: Any, kind: str, path: Path) -> Any:
         if isinstance(value, str) and self.filled and self.written(path) in self.filled:
             value = _read(value, kind)
-        if _fits(value, kind):
+        fitting, wanted = _SCALARS[kind]
+        if isinstance(value, fitting) and (kind == "bool" or not isinstance(value, bool)):
             return value
-        self.report(path, f"must be {_SCALARS[kind][1]}, not {described(value)}", _scalar_hint(value, kind))
+        self.report(path, f"must be {wanted}, not {described(value)}", _scalar_hint(value, kind))
         return _MISSING
 
 
-def _fits(value: Any, kind: str) -> bool:
-    types, _ = _SCALARS[kind]
-    return isinstance(value, types) and (kind == "bool" or not isinstance(value, bool))
-
-
 def _read(text: str, kind: str) -> Any:
-    """Return a parameter's text as the required number or boolean; unchanged if it is not one."""
+    """Convert the text of a parameter to the required number or boolean, if it is one."""
     if kind in ("int", "int-or-string") and re.fullmatch(r"[-+]?[0-9]+", text):
         return int(text)
     if kind == "bool" and text in ("true", "false"):
@@ -272,7 +268,7 @@ def _list_hint(path: Path, kind: str, value: Any) -> str:
     if kind == "[EnvVar]" and isinstance(value, dict) and value:
         return f'write each variable as "- name: {next(iter(value))}" with "value: ..." below it'
     if kind == "[string]" and isinstance(value, str):
-        import shlex  # only a wrong command needs it
+        import shlex  # only needed for a wrong command
 
         try:
             words = shlex.split(value)
@@ -292,10 +288,35 @@ def _mapping_hint(value: Any) -> str:
     return ""
 
 
+def definitions_of(struct: type[msgspec.Struct]) -> dict[str, Definition]:
+    """Return the definitions of a type and of all types in it, by the name of the type."""
+    found: dict[str, Definition] = {}
+    _define(struct, found)
+    return found
+
+
+def _define(struct: type[msgspec.Struct], found: dict[str, Definition]) -> str:
+    hints, fields = get_type_hints(struct), msgspec.structs.fields(struct)
+    words = {field.encode_name: _type_word(hints[field.name], found) + "!" * field.required for field in fields}
+    found[struct.__name__] = words
+    return struct.__name__
+
+
+def _type_word(hint: Any, found: dict[str, Definition]) -> str:
+    arguments = [argument for argument in get_args(hint) if argument is not type(None)]
+    if get_origin(hint) is list:
+        return f"[{_type_word(arguments[0], found)}]"
+    if get_origin(hint) is dict:
+        return f"{{{_type_word(arguments[1], found)}}}"
+    if arguments:
+        return _type_word(arguments[0], found)
+    return _PYTHON_TYPES.get(hint) or _define(hint, found)
+
+
 @cache
 def pod_definitions() -> dict[str, Definition]:
-    """Return the definitions by name, such as `PodTemplateSpec` and its parts; read once, at the first call."""
-    from importlib import resources  # costs as much as half of this package: only where it is needed
+    """Return the definitions of `pod_schema.json` by name."""
+    from importlib import resources  # slow to import, and often not needed
 
     data = resources.files("tfjob.api.schema").joinpath("pod_schema.json").read_bytes()
     definitions: dict[str, Definition] = msgspec.json.decode(data)["definitions"]

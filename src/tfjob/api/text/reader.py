@@ -1,13 +1,10 @@
-"""Parse the text of a manifest into documents whose nodes know their line and column.
+"""Parse the text of a manifest into documents that know the line and column of every value.
 
-Unquoted words mean what they mean to the YAML library of Kubernetes: no dates, no numbers to base 60. Errors of the
-YAML parser are explained in words that say what to do.
+Unquoted words have the same meaning as in the YAML library of Kubernetes: there are no dates and no numbers to base 60.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +18,7 @@ from tfjob.api.problems import Path, Problem, path_parts, path_text
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_DEPTH = 100
 MAX_NODES = 200_000
-"""Far above any real manifest, and low enough that a few lines of aliases cannot fill the memory."""
+"""Far more than any real manifest has, but few enough that some lines of aliases cannot fill the memory."""
 _ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
 _CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
 _CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
@@ -44,7 +41,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a node stands, and its children's marks by key or index."""
+    """The position of a node, and the marks of its children by key or index."""
 
     line: int
     column: int
@@ -60,7 +57,7 @@ class Document:
     mark: Mark
 
     def position(self, path: str | Sequence[str | int]) -> Place:
-        """Return the place of the node at `path`, or of the nearest parent that exists."""
+        """Return the position of the node at `path`, or of its nearest parent that exists."""
         mark = self.mark
         for part in path_parts(path) if isinstance(path, str) else path:
             if part not in mark.children:
@@ -71,16 +68,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The documents that could be read, and what is wrong with the text."""
+    """The documents that could be read, and the problems of the text."""
 
     documents: list[Document]
     problems: list[Problem]
 
 
 def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Parsed:
-    """Read YAML or JSON, one or several documents; a fault in the text is a problem, never an exception.
+    """Read one or several documents in YAML or JSON; faults become problems, not exceptions.
 
-    With `as_text` every unquoted word but null is a string.
+    With `as_text`, every unquoted word except null is a string.
     """
     reader = _Reader(source, as_text)
     try:
@@ -93,7 +90,7 @@ def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Pars
 
 
 class _Stop(Exception):
-    """A fault after which reading cannot continue; the problem is recorded."""
+    """Reading cannot continue; the problem is recorded."""
 
 
 @dataclass
@@ -117,7 +114,7 @@ class _Reader:
             if data.startswith((b"\xff\xfe", b"\xfe\xff")):
                 return data.decode("utf-16")
             if b"\0" in data[:4]:
-                # No YAML begins with a zero byte among its first letters, but UTF-16 without a mark does.
+                # YAML cannot start with a zero byte, but UTF-16 without a byte order mark does.
                 raise self.stop((1, 1), "the file must be UTF-8, but looks like UTF-16", "save it as UTF-8")
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -161,7 +158,6 @@ class _Reader:
             self.report((1, 1), "the file is empty or contains only comments")
 
     def events(self, text: str) -> Iterator[Any]:
-        """Yield the parser's events; its errors become problems."""
         try:
             yield from yaml.parse(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
@@ -173,13 +169,13 @@ class _Reader:
 
 
 class _Builder:
-    """Builds values and marks of one document from events."""
+    """Builds the values and marks of one document from the events of the parser."""
 
     def __init__(self, events: Iterator[Any], reader: _Reader) -> None:
         self.events = events
         self.reader = reader
         self.anchors: dict[str, tuple[Any, Mark, int]] = {}
-        """By name: the value, its mark, and of how many nodes it is."""
+        """By name: the value, its mark, and its number of nodes."""
         self.open: set[str] = set()
         self.nodes = 0
 
@@ -296,11 +292,6 @@ def _tagged(tag: str, text: str) -> Scalar:
     wanted: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
     if tag in ("str", "timestamp"):
         return text
-    if tag == "binary":
-        try:
-            return base64.b64decode(text).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            raise ValueError("!!binary must be UTF-8 text in base64") from None
     if tag not in wanted:
         raise ValueError(f"unknown tag {tag if tag.startswith('!') else '!' + tag}")
     value = resolve(text)
@@ -310,7 +301,7 @@ def _tagged(tag: str, text: str) -> Scalar:
 
 
 def _as_yaml(text: str) -> str:
-    """Turn JSON into YAML, which differs in two ways: tabs between tokens, and surrogate pairs."""
+    """Turn JSON into YAML, which does not allow tabs between tokens nor surrogate pairs."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -360,32 +351,31 @@ def resolve(word: str) -> Scalar:
     return float(digits) if _FLOAT.fullmatch(digits) else word
 
 
+_YAML_ERRORS = {
+    "mapping values are not allowed": "the line has a second ': ' or is indented too far"
+    "; quote the value, or fix the indentation",
+    "unexpected end": "the quote that opens on line {opened} is never closed; close it",
+    "did not find expected key|expected <block end>": "the line does not fit into the block that starts on line"
+    " {opened} (indented by {indent}); check its indentation and quotes",
+    "could not find expected ':'": "a key must be followed by ': '; write 'key: value', or check the indentation",
+    "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
+    "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
+    "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
+    "cannot start any token": "a value cannot start with {here!r}; put it in quotes",
+    "undefined tag handle": "a value cannot start with '!'; put it in quotes",
+}
+"""Patterns of the parser's messages, and the message and hint to report instead."""
+
+
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
-    """Return the parser's error in our words, and what to do."""
-    lines = text.splitlines() or [""]
+    lines = text.splitlines()
     here = lines[line] if line < len(lines) else ""
-    said = error.problem or error.context or "it cannot be parsed"
-    context_line = error.context_mark.line + 1 if error.context_mark else 0
-    indentation = here[: len(here) - len(here.lstrip())]
-    if "\t" in indentation or here[column : column + 1] == "\t":
+    if "\t" in here[: len(here) - len(here.lstrip())] or here[column : column + 1] == "\t":
         return "YAML does not allow a tab here", "use spaces"
-    if "mapping values are not allowed" in said:
-        return "the line has a second ': ' or is indented too far", "quote the value, or fix the indentation"
-    if "found unexpected end of stream" in said or "unexpected end" in said:
-        return f"the quote that opens on line {context_line} is never closed", "close it"
-    if "did not find expected key" in said or "expected <block end>" in said:
-        indent = f" on line {context_line} (indented by {error.context_mark.column})" if error.context_mark else ""
-        return f"the line does not fit into the block that starts{indent}", "check its indentation and quotes"
-    if "could not find expected ':'" in said:
-        return "a key must be followed by ': '", "write 'key: value', or check the indentation"
-    if "expected ',' or" in said:
-        closing = "]" if "]" in said else "}"
-        bracket = f"the bracket that opens on line {context_line}"
-        return f"{bracket} is not closed with '{closing}'", "check commas and brackets"
-    if "'-' indicator" in said or "block sequence entries are not allowed" in said:
-        return "a list item ('- ') is not allowed here", "check the indentation"
-    if "cannot start any token" in said:
-        return f"a value cannot start with {here[column : column + 1]!r}", "put it in quotes"
-    if "undefined tag handle" in said:
-        return "a value cannot start with '!'", "put it in quotes"
+    said = error.problem or error.context or "it cannot be parsed"
+    opened: Any = error.context_mark or error.problem_mark
+    for pattern, explanation in _YAML_ERRORS.items():
+        if re.search(pattern, said) and opened:
+            message, _, hint = explanation.partition("; ")
+            return message.format(opened=opened.line + 1, indent=opened.column, here=here[column : column + 1]), hint
     return f"invalid YAML: {said}", ""

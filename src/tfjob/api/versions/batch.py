@@ -1,18 +1,19 @@
-"""A batch/v1 Job as a job of one replica type: its completions are the workers."""
+"""A `batch/v1` Job as a job with one replica type: each completion is a worker."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import METADATA, Conversion, hub_job, own_metadata, written_metadata
+from tfjob.api.conversion import METADATA, Conversion, hub_job, left_out, own_metadata, written_metadata
 from tfjob.api.dialect import BATCH
-from tfjob.api.problems import Path, Problem
+from tfjob.api.pod_validation import at_least, one_of_problem
+from tfjob.api.problems import Path, Problem, problem_at
 from tfjob.api.schema.checker import Schema, pod_definitions
-from tfjob.api.suggest import did_you_mean
+from tfjob.api.suggest import one_of
 from tfjob.api.types import PARALLELISM, WORKER, TFJob
 
 KIND = "Job"
@@ -34,7 +35,6 @@ _INDEX_LABEL = "training.kubeflow.org/replica-index"
 
 @cache
 def schema() -> Schema:
-    """Return what a Job manifest may hold; a misspelt field of the job itself is an error."""
     job = {**pod_definitions()["Job"], "metadata": "Metadata"}
     return Schema({**pod_definitions(), "Metadata": METADATA, "Job": job})
 
@@ -72,35 +72,25 @@ def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**template, "spec": {**pod, "containers": containers}}
 
 
-def _problems(spec: Mapping[str, Any]) -> list[Problem]:
-    found = [
-        Problem(f"spec.{name}", "is not supported", hint)
-        for name, hint in REFUSED.items()
-        if spec.get(name) not in (None, False)
-    ]
-    modes = ("NonIndexed", "Indexed")
-    mode = spec.get("completionMode", modes[0])
-    if mode not in modes:
-        hint = did_you_mean(mode, modes)
-        found.append(Problem("spec.completionMode", f"must be NonIndexed or Indexed, not {mode!r}", hint))
-    found += [
-        Problem(f"spec.{name}", f"must be 0 or more, not {spec[name]}")
-        for name in ("completions", "parallelism")
-        if spec.get(name, 0) < 0
-    ]
+def _problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, hint in REFUSED.items():
+        if spec.get(name) not in (None, False):
+            yield Problem(f"spec.{name}", "is not supported", hint)
+    yield from one_of_problem(spec.get("completionMode"), ("NonIndexed", "Indexed"), ("spec", "completionMode"))
+    yield from at_least(spec, "completions", 0, ("spec",))
+    yield from at_least(spec, "parallelism", 0, ("spec",))
     if "template" not in spec:
-        found.append(Problem("spec.template", "is missing"))
-        return found
+        yield Problem("spec.template", "is missing")
+        return
+    path, policies = ("spec", "template", "spec", "restartPolicy"), ("Never", "OnFailure")
     policy = spec["template"].get("spec", {}).get("restartPolicy")
-    if policy not in ("Never", "OnFailure"):
-        said = "must be Never or OnFailure"
-        path = "spec.template.spec.restartPolicy"
-        found.append(Problem(path, f"{said}, not {policy!r}") if policy else Problem(path, "is missing", f"it {said}"))
-    return found
+    yield from one_of_problem(policy, policies, path)
+    if policy is None:
+        yield problem_at(path, "is missing", f"use {one_of(policies)}")
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the job as a batch/v1 Job, and what that cannot express: all but one set of equal workers."""
+    """Return the job as a batch/v1 Job, and what is lost: a Job has only one set of equal workers."""
     value = msgspec.to_builtins(job)
     types = value["spec"].get("tfReplicaSpecs", {})
     problems = [
@@ -108,11 +98,8 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
         for name in types
         if name != WORKER
     ]
-    said = ("tfReplicaSpecs", "runPolicy", "successPolicy")
-    paths = [f"spec.{name}" for name in value["spec"] if name not in said]
+    problems += left_out(value["spec"], ("tfReplicaSpecs", "runPolicy", "successPolicy"), _POLICIES, api_version)
     policy = value["spec"].get("runPolicy", {})
-    paths += [f"spec.runPolicy.{name}" for name in policy if name not in _POLICIES]
-    problems += [Problem(path, "is left out: batch/v1 has no such field") for path in paths]
     worker = types.get(WORKER, {})
     completions = worker.get("replicas", 1)
     spec: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Every API version that a job may be written in: how to read, write and check a job in it.
+"""Read, write and check jobs of every API version.
 
-An API server checks stored specs against our schema, but a job may be older than the schema, or the schema not ours.
-What cannot be read of a stored job is reported as problems together with the rest of the job, never raised.
+A stored job may be malformed: it may be older than the schema of its CRD, or the CRD may not be ours. Reading it
+returns what can be read, and problems for the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WRITERS: dict[str, Writer] = {
 }
 """By apiVersion."""
 MISSHAPEN = (msgspec.ValidationError, AttributeError, KeyError, TypeError, ValueError)
-"""What reading a spec raises whose types differ from its schema."""
+"""The errors of reading a spec with wrong types."""
 
 
 class _TfJobStatus(Model, frozen=True):
@@ -55,27 +55,24 @@ _anything = msgspec.json.Decoder()
 
 
 def to_version(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the job as a manifest of another version, and what that version cannot express, with hub paths."""
+    """Return the job as a manifest of another version, and what is lost, with hub paths."""
     return WRITERS[api_version](job, api_version)
 
 
 def problems_of(conversion: Conversion, job: TFJob) -> list[Problem]:
-    """Return every problem of a job that was read, with paths of the user's version; `job` may have another name."""
+    """Return every problem of a job, with paths of the user's version; `job` may have another name."""
     refused = [path_parts(problem.path) for problem in errors(conversion.problems)]
     found = list(conversion.problems)
     for problem in validate(job):
         path = conversion.user_path(path_parts(problem.path))
-        # What its type has ruled out already is not judged a second time.
+        # Do not check a value whose type is already wrong.
         if not any(path[: len(faulty)] == faulty for faulty in refused):
             found.append(replace(problem, path=path_text(path)))
     return found
 
 
 def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
-    """Return the job without nulls in its templates, and where its spec does not have the types of v1.
-
-    A job that was read from a manifest has neither.
-    """
+    """Return a stored job without nulls in its templates, and the problems of its types."""
     spec = {"apiVersion": API_VERSION, "kind": KIND, "spec": msgspec.to_builtins(job.spec)}
     checked = v1.schema().check(spec, KIND)
     if errors(checked.problems):
@@ -84,9 +81,9 @@ def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
 
 
 def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
-    """Return every problem of a job in any version, as an API server has it.
+    """Return every problem of a job in any version.
 
-    In a TfJob that is `stored`, a field may appear twice: as the operator wrote it, and as it was applied since.
+    In a `stored` TfJob, a field may occur twice: as the operator wrote it, and as the user applied it later.
     """
     api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     reader = READERS.get((api_version, kind))
@@ -110,19 +107,19 @@ def read_tfjob(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob,
 
 
 def read_tf_job(metadata: ObjectMeta, spec: bytes, status: bytes) -> tuple[TFJob, list[Problem]]:
-    """Return a 2017 TfJob as the hub type, and what is wrong with it; of its status only what v1 has is read."""
+    """Return a 2017 TfJob as the hub type, and its problems; of its status, only the part of v1 is read."""
     manifest = tf_job_manifest(metadata, spec)
     hub = converted(manifest, API_VERSION)
-    # Even if it was copied from another version: here it is a TfJob.
+    # Its annotation may be a copy from a job of another version.
     annotations = {**hub["metadata"]["annotations"], ORIGIN: TENSORFLOW}
     shell = TFJob(metadata=replace(metadata, annotations=annotations), status=_tf_job_status(status))
     try:
         job = with_defaults(replace(shell, spec=msgspec.convert(hub.get("spec"), TFJobSpec)))
     except MISSHAPEN as error:
         return shell, errors(judge(manifest)) or [Problem("spec", str(error))]
-    # Its CRD accepts any spec. A running job is checked when it was edited, not by rules that are newer than the job.
+    # Its CRD accepts any spec. A running job is only checked after an edit, because rules may be newer than the job.
     unseen = job.status.attempt == 0 or job.status.observed_generation not in (0, metadata.generation)
-    # The plan would find the same problems, but name the fields of v1.
+    # The plan would find the same problems, but with the paths of v1.
     return job, errors(judge(manifest)) if unseen else []
 
 
@@ -136,7 +133,7 @@ def tf_job_manifest(metadata: ObjectMeta, spec: bytes) -> dict[str, Any]:
 
 
 def _tf_job_status(encoded: bytes) -> TFJobStatus:
-    """Return what a TfJob's status says in addition to v1alpha1's fields; its CRD accepts any status."""
+    """Return the part of a TfJob's status that v1 has; the CRD accepts any status."""
     try:
         return _status(bytes(decoded(_tf_job_statuses, encoded).details))
     except msgspec.ValidationError:
@@ -144,14 +141,14 @@ def _tf_job_status(encoded: bytes) -> TFJobStatus:
 
 
 def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
-    """Return the metadata of a TFJob; one that was converted from a TfJob has the children of its new kind."""
+    """Return the metadata of a TFJob; if it was converted from a TfJob, its children are those of a TFJob."""
     if metadata.annotations.get(ORIGIN) != TENSORFLOW:
         return metadata
     return replace(metadata, annotations={**metadata.annotations, ORIGIN: "kubeflow.org/v1alpha1"})
 
 
 def _run_policy(spec: Any) -> RunPolicy:
-    """Return what can be read of a broken spec's policy: managedBy and the cleanup rules still hold."""
+    """Return the valid fields of a malformed spec's policy: managedBy and the cleanup rules still apply."""
     given = spec.get("runPolicy") if isinstance(spec, dict) else None
     sound = {}
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -162,7 +159,7 @@ def _run_policy(spec: Any) -> RunPolicy:
 
 
 def _status(encoded: bytes) -> TFJobStatus:
-    """Return a status; of an unknown one only the conditions, so that a finished job does not start again."""
+    """Return a status. If it is malformed, return its conditions, so that a finished job does not start again."""
     try:
         return decoded(_statuses, encoded)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""`kubeflow.org/v1` TFJob: the hub's own version, as training-operator v1.9 has it and with our additions."""
+"""`kubeflow.org/v1` TFJob: the version of the hub, as in training-operator v1.9 with our additions."""
 
 from __future__ import annotations
 
@@ -10,55 +10,18 @@ import msgspec
 
 from tfjob.api.conversion import METADATA, Conversion, own_metadata, respelt_types
 from tfjob.api.problems import Path, Problem
-from tfjob.api.schema.checker import Definition, Schema, pod_definitions
-from tfjob.api.types import API_VERSION, KIND, TFJob
+from tfjob.api.schema.checker import Definition, Schema, definitions_of, pod_definitions
+from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec
 
-REPLICA_SPEC: Definition = {"replicas": "int", "restartPolicy": "string", "template": "PodTemplateSpec"}
+_TYPES = definitions_of(TFJobSpec)
+REPLICA_SPEC: Definition = {**_TYPES["ReplicaSpec"], "template": "PodTemplateSpec"}
 DEFINITIONS: dict[str, Definition] = {
-    "TFJob": {
-        "apiVersion": "string",
-        "kind": "string",
-        "metadata": "Metadata",
-        "spec": "TFJobSpec",
-        "status": "any",
-    },
+    **_TYPES,
+    "TFJob": {"apiVersion": "string", "kind": "string", "metadata": "Metadata", "spec": "TFJobSpec", "status": "any"},
     "Metadata": METADATA,
-    "TFJobSpec": {
-        "tfReplicaSpecs": "{ReplicaSpec}",
-        "runPolicy": "RunPolicy",
-        "successPolicy": "string",
-        "enableDynamicWorker": "bool",
-        "restartScope": "string",
-        "tensorBoard": "TensorBoard",
-        "terminationPolicy": "TerminationPolicy",
-        "tfImage": "string",
-    },
     "ReplicaSpec": REPLICA_SPEC,
-    "RunPolicy": {
-        "cleanPodPolicy": "string",
-        "ttlSecondsAfterFinished": "int",
-        "activeDeadlineSeconds": "int",
-        "backoffLimit": "int",
-        "schedulingPolicy": "SchedulingPolicy",
-        "suspend": "bool",
-        "managedBy": "string",
-    },
-    "SchedulingPolicy": {
-        "minAvailable": "int",
-        "queue": "string",
-        "minResources": "{quantity}",
-        "priorityClass": "string",
-        "scheduleTimeoutSeconds": "int",
-    },
-    "TensorBoard": {
-        "logDir": "string",
-        "image": "string",
-        "serviceType": "string",
-        "volumes": "[Volume]",
-        "volumeMounts": "[VolumeMount]",
-    },
-    "TerminationPolicy": {"chief": "Chief"},
-    "Chief": {"replicaName": "string", "replicaIndex": "int"},
+    "SchedulingPolicy": {**_TYPES["SchedulingPolicy"], "minResources": "{quantity}"},
+    "TensorBoard": {**_TYPES["TensorBoard"], "volumes": "[Volume]", "volumeMounts": "[VolumeMount]"},
 }
 
 
@@ -83,8 +46,5 @@ def from_hub(job: TFJob, api_version: str = API_VERSION) -> tuple[dict[str, Any]
     if not spec.get("runPolicy"):
         spec.pop("runPolicy", None)
     if job.spec.termination_policy and (chief := job.spec.termination_policy.chief):
-        spec["terminationPolicy"]["chief"] = {
-            "replicaName": chief.replica_name,
-            "replicaIndex": chief.replica_index,
-        }
+        spec["terminationPolicy"]["chief"] = {"replicaName": chief.replica_name, "replicaIndex": chief.replica_index}
     return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec}, []

@@ -1,10 +1,10 @@
 """`kubeflow.org/v1alpha1` TFJob and `tensorflow.org/v1alpha1` TfJob: a list of replicas with a type and a port.
 
-`to_v1` and `from_v1` convert plain values and judge nothing, as in `v1beta`.
+`to_v1` and `from_v1` convert plain values without checking them, as in `v1beta`.
 
-The plain form of an object has its replicas next to the spec, by type, as v1 has them, and their order: a note
-about one replica type stays true when another one comes or goes. Of the status, the plain form has what v1 says; all
-the rest is derived from that.
+The plain form of an object has the replicas next to the spec, by type as in v1, together with the order of the types.
+A note about one type then stays valid when another type is added or removed. The status of the plain form has the
+fields of v1; the fields of v1alpha1 are derived from them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import Conversion, Spelling, canonical_type, hub_job, respelt, spelt_back, written_metadata
+from tfjob.api.conversion import (
+    Conversion,
+    Spelling,
+    canonical_type,
+    hub_job,
+    left_out,
+    respelt,
+    spelt_back,
+    written_metadata,
+)
 from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, brings_server, server_container, training_container
 from tfjob.api.dialect import TENSORFLOW, TF_JOB
 from tfjob.api.problems import Path, Problem, path_text
@@ -44,11 +53,7 @@ from tfjob.api.versions import v1
 from tfjob.api.versions.status import v1alpha1_status
 from tfjob.api.versions.v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 
-KINDS = (
-    ("tensorflow.org/v1alpha1", "TfJob"),
-    ("tensorflow.org/v1alpha1", "TFJob"),
-    ("kubeflow.org/v1alpha1", "TFJob"),
-)
+KINDS = ((TENSORFLOW, TF_JOB), (TENSORFLOW, KIND), ("kubeflow.org/v1alpha1", KIND))
 TYPES = (MASTER, PS, WORKER)
 DEFINITIONS: dict[str, Definition] = {
     "TFJob": v1.DEFINITIONS["TFJob"],
@@ -70,18 +75,18 @@ DEFINITIONS: dict[str, Definition] = {
     },
     "TensorBoard": {name: kind for name, kind in v1.DEFINITIONS["TensorBoard"].items() if name != "image"},
     "TerminationPolicy": v1.DEFINITIONS["TerminationPolicy"],
-    "Chief": v1.DEFINITIONS["Chief"],
+    "ChiefReference": v1.DEFINITIONS["ChiefReference"],
 }
 _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
 _REPLICAS = "replicaSpecs"
 LEVELS = 20
-"""A template that stands for the default server has fewer, also if fields that are empty were written."""
+"""More levels than the template of a default server has, even with all its empty fields."""
 
 
 @cache
 def schema() -> Schema:
-    """Return what such a manifest may hold; the operator ignored the case of names, and samples use `replica_specs`."""
+    """Return the schema of a manifest. The 2017 operator ignored the case of names, and samples use `replica_specs`."""
     hints = {
         ("TFJobSpec", "tfReplicaSpecs"): f"use the list replicaSpecs, or apiVersion: {API_VERSION}",
         ("ReplicaSpec", "restartPolicy"): "in this version, write it in template.spec",
@@ -91,7 +96,7 @@ def schema() -> Schema:
         hints.setdefault(("TFJobSpec", name), f"use apiVersion: {API_VERSION}")
     return Schema(
         {**pod_definitions(), **DEFINITIONS},
-        folded=frozenset({"TFJobSpec", "ReplicaSpec", "TensorBoard", "TerminationPolicy", "Chief"}),
+        folded=frozenset(DEFINITIONS.keys() - {"TFJob", "Metadata"}),
         aliases={"replica_specs": "replicaSpecs", "tf_replica_type": "tfReplicaType", "tf_port": "tfPort"},
         hints=hints,
     )
@@ -99,22 +104,22 @@ def schema() -> Schema:
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored spec with the documented spelling of its fields."""
-    checked = schema().check({"spec": renewed(spec)}, "TFJob")
-    canonical: dict[str, Any] = checked.value.get("spec", {})
+    checked = schema().check(renewed(spec), "TFJobSpec")
+    canonical: dict[str, Any] = checked.value
     return canonical
 
 
-def is_completed(spec: Mapping[str, Any]) -> bool:
+def _is_completed(spec: Mapping[str, Any]) -> bool:
     """Return whether an operator has written its defaults into a stored spec."""
     return bool(spec.get("RuntimeId"))
 
 
 def renewed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored spec without fields that were applied again since, in the user's spelling.
+    """Return a stored spec with each field once: a field that the user applied again replaces the operator's.
 
-    `kubectl apply` adds those if a manifest spells a field differently from what the operator wrote.
+    A field is stored twice if `kubectl apply` spells it differently from the operator, which wrote the defaults.
     """
-    return _renewed(spec, "TFJobSpec") if is_completed(spec) else dict(spec)
+    return _renewed(spec, "TFJobSpec") if _is_completed(spec) else dict(spec)
 
 
 def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -155,43 +160,42 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 
 
 def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | None:
-    """Return the message and the hint about the type of a replica, if it has a fault."""
+    """Return the message and the hint if the type of a replica is wrong."""
     if is_known:
         hint = "give each entry another tfReplicaType (the default is MASTER), or raise replicas"
         return f"{written} is defined twice", hint
     if kind in TYPES:
         return None
-    upper = [known.upper() for known in TYPES]
     newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
-    return f"unknown replica type {written}", newer or suggestion(written, upper)
+    return f"unknown replica type {written}", newer or suggestion(written, [known.upper() for known in TYPES])
 
 
 def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
-    """Return every path of the job that holds what `given` says as `tfPort`."""
-    template = job.spec.tf_replica_specs[kind].template
-    if not says_port(kind, template):
-        return [("metadata", "annotations", PS_PORT)]
-    containers = mapping(mapping(template).get("spec")).get("containers")
-    if not containers or "tfPort" not in given:
+    """Return every path of the job that holds the `tfPort` of the replica `given`."""
+    template = mapping(job.spec.tf_replica_specs[kind].template)
+    if not _takes_port(kind, template):
+        return [("metadata", "annotations", PS_PORT)] if kind == PS else []
+    if "tfPort" not in given:
         return []
+    containers = template["spec"]["containers"]
     training = training_container(containers)
     place = ("containers", containers.index(training), "ports", len(training["ports"]) - 1)
     path: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec", *place)
     return [path, (*path, "containerPort")]
 
 
-def with_port(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _takes_port(kind: str, template: Mapping[str, Any]) -> bool:
+    """Return whether the port belongs into the template: not if it is malformed, nor if our server is added to it."""
+    return _is_well_formed(template) and (kind != PS or server_container(template) is not None)
+
+
+def _with_port(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return the pod with `tfPort` as the last port of its training container."""
     containers = [dict(container) for container in pod["containers"]]
     container = training_container(containers)
     others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
     return {**pod, "containers": containers}
-
-
-def says_port(name: str, template: Mapping[str, Any] | None) -> bool:
-    """Return whether the template of a type holds its port: not if our server is added to its containers."""
-    return name != PS or server_container(template) is not None
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -214,16 +218,14 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     if "image" in value["spec"].get("tensorBoard", {}):
         problems.append(Problem("spec.tensorBoard.image", "is left out: v1alpha1 uses spec.tfImage"))
     said = ("tfReplicaSpecs", "terminationPolicy", "tensorBoard", "tfImage", "runPolicy")
-    left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
-    left_out += [f"spec.runPolicy.{name}" for name in value["spec"].get("runPolicy", {})]
-    problems += [Problem(path, "is left out: v1alpha1 has no such field") for path in left_out]
+    problems += left_out(value["spec"], said, (), api_version)
     made = from_v1(plain_v1(value)[0], api_version)
     made[_ORDER] = [_alpha_type(name) for name in replicas]
     return {**written(made, []), "metadata": written_metadata(job, PS_PORT)}, problems
 
 
-def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the containers without the training port, and its number: v1alpha1 writes it as `tfPort`."""
+def _without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the containers without the training port, and its number, which v1alpha1 writes as `tfPort`."""
     number = 0
     kept = []
     for container in containers:
@@ -236,12 +238,12 @@ def without_port(containers: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 
 
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
-    """Return an object of v1alpha1 in one spelling with its replicas by type, and which spellings were changed."""
+    """Return the plain form of an object of v1alpha1, and the spellings that it changes."""
     found: list[Spelling] = []
     made = dict(job)
     if isinstance(job.get("spec"), dict):
-        # What the operator wrote into a TfJob gives way to what was applied since, in whatever spelling.
-        users_first = job["apiVersion"] == TENSORFLOW and is_completed(job["spec"])
+        # A field that the user applied again, in any spelling, wins over what the operator wrote into a TfJob.
+        users_first = job["apiVersion"] == TENSORFLOW and _is_completed(job["spec"])
         spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found, users_first)
         replicas = _by_type(spec.get(_REPLICAS), found)
         if replicas is not None:
@@ -253,7 +255,7 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
 
 
 def written(job: Object, spelt: list[Spelling]) -> Object:
-    # From the inside to the outside: a path is made of our names.
+    # Rename the innermost fields first: the paths consist of our names.
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(spelt_back(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
@@ -276,9 +278,10 @@ def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
 def to_v1(job: Object) -> Object:
     """Convert `job` from v1alpha1 to v1, both in their plain form."""
     spec = mapping(job.get("spec"))
-    runtime_id = {RUNTIME_ID: spec["RuntimeId"]} if isinstance(spec.get("RuntimeId"), str) else {}
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
-    noted = {**runtime_id, **_noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)), spec.get("tfImage"))}
+    noted = _noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)), spec.get("tfImage"))
+    if isinstance(spec.get("RuntimeId"), str):
+        noted[RUNTIME_ID] = spec["RuntimeId"]
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **noted)}
     if made.get("kind") == TF_JOB:
         made["kind"] = KIND
@@ -299,10 +302,12 @@ def from_v1(job: Object, api_version: str) -> Object:
         if runtime_id := mapping(mapping(job.get("metadata")).get("annotations")).get(RUNTIME_ID):
             made["spec"]["RuntimeId"] = runtime_id
         if isinstance(replicas := spec.get("tfReplicaSpecs"), dict):
-            known = {kind: one for kind, one in replicas.items() if isinstance(one, dict) and _is_said(kind)}
+            # Types that only v1 has are left out; a type that no version has is shown unchanged.
+            newer = set(REPLICA_TYPES) - set(TYPES)
+            known = {kind: one for kind, one in replicas.items() if isinstance(one, dict) and kind not in newer}
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
-            if PS in known and (port := _port_noted(job)) and not _stored_says_port(PS, known[PS].get("template")):
+            if PS in known and (port := _port_noted(job)) and _is_bare(known[PS].get("template")):
                 made[_BY_TYPE][PS]["tfPort"] = port
                 made["metadata"] = without_origin(job.get("metadata"), api_version, RUNTIME_ID, PS_PORT)
     if "status" in job:
@@ -335,29 +340,28 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
     pod = template.get("spec")
     if isinstance(pod, dict) and scheduler:
         template = {**template, "spec": {**scheduler, **pod}}
-    if "tfPort" in given and _is_well_formed(template) and _stored_says_port(kind, template):
-        template = {**template, "spec": with_port(template["spec"], given["tfPort"])}
+    if "tfPort" in given and _takes_port(kind, template):
+        template = {**template, "spec": _with_port(template["spec"], given["tfPort"])}
     return {**made, "template": template}
 
 
 def _noted_port(server: Mapping[str, Any], tf_image: Any) -> Object:
-    """Return the annotation with the port of a parameter server that has no container to hold it."""
+    """Return the annotation with the port of a parameter server whose template cannot hold it."""
     port, template = server.get("tfPort"), server.get("template")
-    is_bare = not _stored_says_port(PS, template) or is_default_server(template, tf_image)
-    said = type(port) is int and port != DEFAULT_PORT
-    return {PS_PORT: str(port)} if said and is_bare else {}
+    is_noted = _is_bare(template) or is_default_server(template, tf_image)
+    return {PS_PORT: str(port)} if is_noted and type(port) is int and port != DEFAULT_PORT else {}
 
 
 def _port_noted(job: Object) -> int:
-    """Return the port of such an annotation; 0 if there is none or it is not a valid one."""
+    """Return the port in that annotation; 0 if there is none or it is invalid."""
     noted = mapping(mapping(job.get("metadata")).get("annotations")).get(PS_PORT)
     return int(noted) if isinstance(noted, str) and re.fullmatch("[1-9][0-9]{0,4}", noted) else 0
 
 
-def _stored_says_port(kind: str, template: Any) -> bool:
-    """Apply `says_port` to a stored template; one that cannot be read keeps what it has."""
-    has_containers = bool(mapping(mapping(template).get("spec")).get("containers"))
-    return has_containers and (not _is_well_formed(template) or says_port(kind, template))
+def _is_bare(template: Any) -> bool:
+    """Return whether a parameter server has no container of its own; a malformed one counts as its own."""
+    containers = mapping(mapping(template).get("spec")).get("containers")
+    return not containers or (_is_well_formed(template) and server_container(template) is None)
 
 
 def _alpha_spec(spec: Mapping[str, Any]) -> Object:
@@ -375,8 +379,8 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
     template = replica.get("template")
     if not isinstance(template, dict):
         return made
-    if _is_well_formed(template) and _stored_says_port(kind, template):
-        containers, port = without_port(template["spec"]["containers"])
+    if _takes_port(kind, template):
+        containers, port = _without_port(template["spec"]["containers"])
         if port:
             made["tfPort"] = port
             template = {**template, "spec": {**template["spec"], "containers": containers}}
@@ -384,22 +388,19 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
 
 
 def _alpha_status(given: Any, replicas: Mapping[str, Any]) -> Object:
-    """Return v1's status in v1alpha1's shape; empty if it cannot be read."""
+    """Return a v1 status in the format of v1alpha1; empty if it is malformed."""
     try:
         status = msgspec.convert(given, TFJobStatus)
-        specs = {
-            CHIEF if kind == MASTER and MASTER not in status.replica_statuses else kind: msgspec.convert(
-                _given(one, "replicas"), ReplicaSpec
-            )
-            for kind, one in replicas.items()
-        }
+        specs = {kind: msgspec.convert(_given(one, "replicas"), ReplicaSpec) for kind, one in replicas.items()}
+        if MASTER in specs and MASTER not in status.replica_statuses:
+            specs = {CHIEF if kind == MASTER else kind: spec for kind, spec in specs.items()}
         return v1alpha1_status(TFJob(spec=TFJobSpec(tf_replica_specs=specs), status=status))
     except (msgspec.ValidationError, ValueError):
         return {}
 
 
 def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
-    """Return the replicas by type; None if the list is not one replica of each."""
+    """Return the replicas by type; None if the list is malformed or has a type twice."""
     if not isinstance(listed, list):
         return None
     made: Object = {}
@@ -428,7 +429,7 @@ def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
 def _respelt(
     given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
 ) -> Object:
-    """Rename the fields of a definition, and of those inside it, to our names."""
+    """Rename the fields of a definition, and of the definitions in it, to our spelling."""
     made = respelt(given, lambda name: schema().own_field(kind, name), path, found, users_first=users_first)
     for name, inner in DEFINITIONS[kind].items():
         if inner in DEFINITIONS and isinstance(made.get(name), dict):
@@ -445,11 +446,6 @@ def _alpha_type(name: str) -> str:
     return MASTER if canonical == CHIEF else canonical
 
 
-def _is_said(kind: str) -> bool:
-    """Return whether v1alpha1 has such a type; a type that no version has is shown unchanged."""
-    return kind in TYPES or kind not in REPLICA_TYPES
-
-
 def _is_well_formed(template: Mapping[str, Any]) -> bool:
     containers = mapping(template.get("spec")).get("containers")
     if not _are_mappings(containers) or not containers:
@@ -461,14 +457,13 @@ def _are_mappings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
-# --- a spec with what the 2017 operator wrote back into it ------------------------------------------------------------
+# The defaults that the 2017 operator wrote back into a stored spec.
 
 
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
-    """Return the spec with its random id and every default, in the documented spelling.
+    """Return a spec in the documented spelling with its random id and every default.
 
-    `spec` has the canonical names of its fields. A parameter server without a template gets the template that marks
-    the default server.
+    A parameter server without a template gets the template that marks the default server.
     """
     image = spec.get("tfImage") or tf_image
     filled = {
@@ -490,14 +485,14 @@ def default_server(image: str) -> dict[str, Any]:
 
 
 def is_default_server(template: Any, tf_image: Any) -> bool:
-    """Return whether a template is that one, in a job with that `tfImage`, and so holds nothing of the user's."""
+    """Return whether a template only marks the default server, in a job with this `tfImage`."""
     return bool(_said(template) == default_server(tf_image))
 
 
 def _said(value: Any, levels: int = LEVELS) -> Any:
-    """Return a value without nulls and empty values, which the first operator wrote too.
+    """Return a value without the nulls and empty values that the 2017 operator wrote too.
 
-    What lies deeper than any field of a pod is not one, and might exceed the stack, so it stays.
+    Values below `levels` stay: no field of a default server is that deep, and recursion would overflow the stack.
     """
     if isinstance(value, dict) and levels:
         said = {key: _said(item, levels - 1) for key, item in value.items()}

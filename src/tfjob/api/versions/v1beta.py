@@ -1,8 +1,7 @@
 """`kubeflow.org/v1beta2`, `v1beta1` and `v1alpha2` TFJob: v1 with the run policy's fields directly under `spec`.
 
-`to_v1` and `from_v1` convert plain values: of stored objects as they are, of manifests after `to_hub` has checked them.
-They judge nothing, and any value may have the wrong type: what they cannot understand is left to the notes of
-`round_trip`.
+`to_v1` and `from_v1` convert stored objects, and manifests that `to_hub` has checked. They check nothing themselves:
+the values of stored objects may have any type, and the notes of `round_trip` preserve what cannot be converted.
 """
 
 from __future__ import annotations
@@ -11,7 +10,16 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-from tfjob.api.conversion import Conversion, Spelling, hub_job, respelt, respelt_types, spelt_back, written_metadata
+from tfjob.api.conversion import (
+    Conversion,
+    Spelling,
+    hub_job,
+    left_out,
+    respelt,
+    respelt_types,
+    spelt_back,
+    written_metadata,
+)
 from tfjob.api.problems import Path, Problem
 from tfjob.api.schema.checker import Definition, Schema, pod_definitions
 from tfjob.api.types import API_VERSION, EVALUATOR, MASTER, ORIGIN, ChiefReference, TFJob
@@ -29,16 +37,16 @@ POLICIES: Definition = {
 SPEC: Definition = {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES}
 _LATER_POLICIES = ("activeDeadlineSeconds", "backoffLimit")
 _EVALUATOR_AT_FIRST = "Eval"
-"""What the first v1alpha2 called an evaluator."""
+"""The name of evaluators in early releases of v1alpha2."""
 Object = dict[str, Any]
 DETAILS = "details"
-"""The field of an older status that holds what only v1 says.
+"""The field of an older status with the fields that only v1 has.
 
-It is in the status and not in the annotation with the rest, because it is the operator's record: if an object is
-replaced, the API server keeps its status but not its annotations.
+They are not in the annotation of `round_trip`, because an API server keeps the status of an object that is replaced,
+but not its annotations.
 """
 RUN_POLICY: Object = {"suspend": False}
-"""v1's policies if none are given: what the API server makes of an empty one."""
+"""An empty run policy as an API server stores it."""
 _REPLICAS = "tfReplicaSpecs"
 
 
@@ -71,9 +79,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     value, _ = v1.from_hub(job)
     policy = value["spec"].get("runPolicy", {})
     said = (_REPLICAS, "runPolicy", *(["terminationPolicy"] if _usual(job) else []))
-    left_out = [f"spec.{name}" for name in value["spec"] if name not in said]
-    left_out += [f"spec.runPolicy.{name}" for name in policy if name not in POLICIES]
-    problems = [Problem(path, f"is left out: {api_version} has no such field") for path in left_out]
+    problems = left_out(value["spec"], said, POLICIES, api_version)
     if api_version != VERSIONS[0]:
         problems += [
             Problem(f"spec.runPolicy.{name}", f"is ignored by operators of {api_version}", warning=True)
@@ -89,13 +95,13 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
 
 
 def _usual(job: TFJob) -> bool:
-    """Return whether the job has the success rule that is built into these versions."""
+    """Return whether the job has the success rule of these versions."""
     policy = job.spec.termination_policy
     return bool(policy and policy.chief == ChiefReference() and MASTER in job.spec.tf_replica_specs)
 
 
 def plain(job: Object) -> tuple[Object, list[Spelling]]:
-    """Return an object of these versions in one spelling, and which spellings were changed."""
+    """Return an object with canonical names, and the names that were changed."""
     found: list[Spelling] = []
     replicas = mapping(mapping(job.get("spec")).get(_REPLICAS))
     if not replicas:
@@ -110,7 +116,6 @@ written = spelt_back
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
-    """Return a v1 object unchanged: these versions spell everything as v1 does."""
     return job, []
 
 
@@ -150,13 +155,12 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def with_origin(metadata: Any, api_version: str, **annotations: Any) -> Object:
-    """Record in v1 metadata which version the job was written for, unless it is recorded already."""
+    """Add the version that the job was written for to v1 metadata, unless it has one."""
     given = mapping(metadata)
     return {**given, "annotations": {ORIGIN: api_version, **mapping(given.get("annotations")), **annotations}}
 
 
 def without_origin(metadata: Any, api_version: str, *dropped: str) -> Object:
-    """Return metadata for an older version, which needs no annotation of its origin."""
     kept = {
         key: text
         for key, text in mapping(mapping(metadata).get("annotations")).items()

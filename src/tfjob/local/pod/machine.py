@@ -53,9 +53,9 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
         )
     limits = wanted_limits
     if limits == "auto":
-        limits = "cgroup" if found.memory_cgroup.ok else "poll"
-    if limits == "cgroup" and not found.memory_cgroup.ok:
-        text = f"cgroup limits are not possible on this machine: {found.memory_cgroup.problem}"
+        limits = "cgroup" if found["memory_cgroup"].ok else "poll"
+    if limits == "cgroup" and not found["memory_cgroup"].ok:
+        text = f"cgroup limits are not possible on this machine: {found['memory_cgroup'].problem}"
         raise Refusal(text, 'Set limits = "auto" under [local] in tfjob.toml.')
     return Choice(level, cast("Limits", limits), notes)
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tfjob.api.objects import Pod
-from tfjob.local.sandbox import cgroups, rootfs, supervisor
+from tfjob.local.sandbox import cgroups, processes, rootfs, supervisor
 from tfjob.records.pods import pod_folder as pod_folder
 
 
@@ -17,7 +17,7 @@ def was_launched(folder: Path) -> bool:
 
 def sweep(pod: Pod) -> None:
     """Ends and removes what a killed supervisor could not: processes that escaped it, control groups."""
-    supervisor.sweep(pod.metadata.uid)
+    processes.sweep(pod.metadata.uid)
     cgroups.sweep(pod.metadata.uid)
 
 

@@ -128,12 +128,12 @@ def test_a_kind_of_the_same_version_in_another_case_is_suggested(kind: str, word
     wording(problem)
 
 
-def test_a_generate_name_in_place_of_a_name_is_told_not_to_be_used(wording: Wording) -> None:
+def test_a_job_with_a_generate_name_only_needs_a_name(wording: Wording) -> None:
     text = JOB.replace("name: ${name}", "generateName: a-")
     assert text != JOB
     (problem,) = load(text, "x", {"workers": "1", "tag": "2"}).errors
     assert problem.path == "metadata.name"
-    assert "generateName" in problem.message
+    assert "generateName" in problem.hint
     wording(problem)
 
 

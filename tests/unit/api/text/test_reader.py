@@ -95,7 +95,6 @@ def test_a_bomb_of_aliases_is_refused_before_it_is_built(wording: Wording) -> No
         ("'12'", "12"),
         ('"yes"', "yes"),
         ("!!str 12", "12"),
-        ("!!binary aGk=", "hi"),
         ("!!float 3", 3),
     ],
 )

@@ -20,13 +20,14 @@ from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.kube.jobs.jobs import job_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.events import POD_DELETED
 from tfjob.plan.facts.task_state import survey
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
+wrap, unwrap = TensorFlowOrgStorage.wrap, TensorFlowOrgStorage.unwrap
 KIND = TfJobKind(Settings(tf_image="tf:1"))
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1"}]}}
 
@@ -95,7 +96,7 @@ def owner() -> TFJob:
 def made(*conditions: str) -> Job:
     """The Job of the master as a cluster has it, with conditions that hold."""
     held = [PodCondition(type=name, status="True", last_transition_time=TIME) for name in conditions]
-    one = wrapper(pod(owner(), "master-0").pod)
+    one = wrap(pod(owner(), "master-0").pod)
     return replace(one, metadata=replace(one.metadata, uid="job-of-master"), status=JobStatus(conditions=held))
 
 
@@ -106,7 +107,7 @@ def of_job(name: str, second: int = 0, **status: object) -> Pod:
 
 def test_a_job_runs_its_pod_once_and_never_another() -> None:
     planned = pod(owner(), "master-0").pod
-    made = wrapper(planned)
+    made = wrap(planned)
     assert made.metadata.name == "master-76no-0"
     once = {"backoffLimit": 0, "completions": 1, "parallelism": 1, "podReplacementPolicy": "Failed"}
     assert once.items() <= made.spec.items()
@@ -117,19 +118,19 @@ def test_a_job_runs_its_pod_once_and_never_another() -> None:
 
 
 def test_the_plan_sees_the_pod_under_the_name_and_uid_of_its_job() -> None:
-    seen = unwrapped(made(), [of_job("master-76no-0-abcde", phase="Running")])
+    seen = unwrap(made(), [of_job("master-76no-0-abcde", phase="Running")])
     assert (seen.metadata.name, seen.metadata.uid, seen.status.phase) == ("master-76no-0", "job-of-master", "Running")
 
 
 def test_of_several_pods_the_newest_counts() -> None:
     pods = [of_job("b", 9, phase="Running"), of_job("a", 1, phase="Failed")]
-    assert unwrapped(made(), pods).status.phase == "Running"
+    assert unwrap(made(), pods).status.phase == "Running"
 
 
 def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
     leaving = of_job("x", phase="Running")
     leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=T0))
-    for seen in (unwrapped(made(), [leaving]), unwrapped(_deleted(made()), [of_job("x", phase="Running")])):
+    for seen in (unwrap(made(), [leaving]), unwrap(_deleted(made()), [of_job("x", phase="Running")])):
         assert seen.metadata.deletion_timestamp == T0
         (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
         assert view.end is not None
@@ -139,7 +140,7 @@ def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
 def test_a_job_and_its_pod_are_due_to_be_gone_after_the_grace_of_the_pod() -> None:
     leaving = of_job("x", phase="Running")
     leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=at(60)))
-    assert unwrapped(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
+    assert unwrap(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_a_job_without_a_pod_tells_what_became_of_it(
     conditions: tuple[str, ...], ends: int | None, infrastructure: bool | None
 ) -> None:
     """It is still to come, was removed after its end, or was deleted before it."""
-    seen = unwrapped(made(*conditions), [])
+    seen = unwrap(made(*conditions), [])
     (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
     assert (view.end is None) == (not conditions)
     if view.end:
