@@ -195,7 +195,6 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
         gpus=gpus.found(options.environ),
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         level=options.level,
-        environ=options.environ,
     )
     servers = [document for document, _ in manifest.deployments]
     found = [*admission.unknown_volumes(manifest.jobs, servers, host.volumes)]
