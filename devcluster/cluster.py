@@ -44,7 +44,6 @@ class Shape:
 
 
 def up(name: str, shape: Shape) -> Client:
-    """Return the cluster of that name; start it if it is not up."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         prepare(shape)

@@ -28,7 +28,6 @@ class Tree:
         return {**env, "XTABLES_LIBDIR": str(plugins[0])} if plugins else env
 
     def program(self, name: str) -> Path:
-        """Return the path of a program, in the tree or on the machine."""
         found = shutil.which(name, path=self.environment()["PATH"])
         if not found:
             raise Refused(

@@ -88,7 +88,6 @@ def write_layer(archive: Path, reference: str, layer: bytes, config: Mapping[str
 
 
 def config_of(archive: Path) -> dict[str, Any]:
-    """Return the config of the only image in an archive."""
     with tarfile.open(archive) as files:
 
         def read(name: str) -> dict[str, Any]:

@@ -15,17 +15,7 @@ from tfjob.plan import events
 from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
-from tfjob.plan.facts.tasks import (
-    GANG,
-    TASK,
-    Task,
-    attempt_of,
-    desired,
-    gang_types,
-    members,
-    ranges,
-    restarts_in_place,
-)
+from tfjob.plan.facts.tasks import GANG, TASK, Task, attempt_of, desired, gang_types, members, ranges, restarts_in_place
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.restarts import Again, settling_time
 from tfjob.plan.policy.verdict import verdict

@@ -83,6 +83,17 @@ def test_every_mark_has_a_block_below_it() -> None:
         assert " ".join(text.split()).count(SHOWN.removesuffix(":")) == len(marked), page
 
 
+def test_the_sentence_above_a_file_names_it() -> None:
+    """Rendered pages do not show the name of a block."""
+    unnamed = [
+        f"{page.name}: {block['name']}"
+        for page in PAGES
+        for block in FENCE.finditer(page.read_text())
+        if block["name"] and f"`{block['name']}`" not in " ".join(block.string[: block.start()].split("\n\n")[-2:])
+    ]
+    assert unnamed == []
+
+
 def test_every_test_that_covers_a_block_exists() -> None:
     named = {where for blocks in COVERED.values() for where in blocks.values()}
     assert [where for where in named if not (ROOT / where).exists()] == []

@@ -15,10 +15,8 @@ from tfjob.local.sandbox import capabilities
 NAMES = ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback", "memory_cgroup", "cpu_cgroup")
 
 
-def found_without(*missing: str) -> capabilities.Capabilities:
-    return capabilities.Capabilities(
-        {name: capabilities.Capability(name, "refused" if name in missing else "") for name in NAMES}
-    )
+def found_without(*missing: str) -> dict[str, capabilities.Capability]:
+    return {name: capabilities.Capability(name, "refused" if name in missing else "") for name in NAMES}
 
 
 @pytest.mark.parametrize(
@@ -43,15 +41,15 @@ def test_the_level_is_the_best_that_is_possible(missing: tuple[str, ...], level:
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests do not run as root")
 def test_as_root_this_machine_allows_everything() -> None:
     found = capabilities.probe()
-    assert {one.title: one.problem for one in found.all() if not one.ok} == {}
-    assert len(found.all()) == len(NAMES)
+    assert {one.title: one.problem for one in found.values() if not one.ok} == {}
+    assert list(found) == list(NAMES)
 
 
 @at([Place("full", "user")])
 def test_as_a_user_namespaces_work_and_each_refusal_is_explained(pods: Pods) -> None:
     code = (
         "import json; from tfjob.local.sandbox import capabilities; found = capabilities.probe()\n"
-        "print(json.dumps([capabilities.level(found), [[one.ok, one.problem, one.fix] for one in found.all()]]))"
+        "print(json.dumps([capabilities.level(found), [[one.ok, one.problem, one.fix] for one in found.values()]]))"
     )
     level, rows = json.loads(pods.python(code).stdout)
     assert level == "full"
@@ -67,7 +65,7 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
         "import json, os; from tfjob.local.sandbox import capabilities, syscalls\n"
         "syscalls.enter_user_namespace(); open('/proc/sys/user/max_user_namespaces', 'w').write('0')\n"
         "found = capabilities.probe()\n"
-        "one = found.mount_namespace\n"
+        "one = found['mount_namespace']\n"
         "print(json.dumps([capabilities.level(found), capabilities.shortfall(found), one.fix]))"
     )
     done = pods.python(code)

@@ -221,7 +221,7 @@ def test_launch_names_the_reason_when_the_spec_cannot_be_used(pods: Pods) -> Non
     pod = pods.prepare(pods.container("true"), schema=2)
     done = pods.python(
         "from tfjob.local.sandbox import supervisor\n"
-        "try: supervisor.launch(sys.argv[1], b'{}')\n"
+        "try: supervisor.await_lock(supervisor.begin(sys.argv[1], b'{}'), sys.argv[1])\n"
         "except supervisor.LaunchError as error: print(error)\n",
         str(pod.folder),
     )

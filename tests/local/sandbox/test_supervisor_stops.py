@@ -90,7 +90,7 @@ def test_nothing_survives_a_killed_supervisor(pods: Pods) -> None:
     pod.until(lambda: not supervisor.alive(pod.folder))
     if not pods.full:
         time.sleep(0.1)
-        supervisor.sweep(pod.uid)
+        processes.sweep(pod.uid)
     pod.until(lambda: processes.marked(pod.uid) == [])
     assert pod.status()["done"] is False
 
@@ -145,7 +145,8 @@ def test_many_launches_at_once_run_the_pod_once(pods: Pods) -> None:
         "for _ in range(4):\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        '        supervisor.launch(sys.argv[1], b\'{"env": {"main": {"PATH": "/bin"}}, "files": {}}\')\n'
+        '        begun = supervisor.begin(sys.argv[1], b\'{"env": {"main": {"PATH": "/bin"}}, "files": {}}\')\n'
+        "        supervisor.await_lock(begun, sys.argv[1])\n"
         "        os._exit(0)\n"
         "    children.append(child)\n"
         "sys.exit(sum(os.waitpid(child, 0)[1] for child in children))\n"

@@ -75,6 +75,11 @@ def odd_signals(*more: signal.Signals) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def launch(folder: Path, secrets: bytes, python: str) -> None:
+    """Start a pod's supervisor and wait until it holds its lock."""
+    supervisor.await_lock(supervisor.begin(folder, secrets, python), folder)
+
+
 def groups_of(uid: str) -> set[str]:
     """The names of a pod's control groups that are there; others come and go meanwhile."""
     return {name for _, below, _ in os.walk("/sys/fs/cgroup") for name in below if name.startswith(f"tfjob-{uid}-")}
@@ -239,7 +244,7 @@ class Pods:
 
     def start(self, pod: PodRun, secrets: dict[str, Any]) -> None:
         data = json.dumps(secrets).encode()
-        assert self.as_user(lambda: supervisor.launch(pod.folder, data, PYTHON)), pod.errors()
+        assert self.as_user(lambda: launch(pod.folder, data, PYTHON)), pod.errors()
 
     def as_user(self, action: Callable[[], object]) -> bool:
         """Do something to a pod as the user whose pod it is; False only if it returns False."""

@@ -53,13 +53,13 @@ def _examine_machine(output: str) -> int:
     warm = prospect(Path.cwd(), os.environ)
     servers = pool.running(home.fork_servers)
     if output != "text":
-        shape = {name: vars(capability) for name, capability in vars(found).items()}
+        shape = {name: vars(capability) for name, capability in found.items()}
         content = {"level": level, "capabilities": shape, "home": str(home.path), "node": dataclasses.asdict(machine)}
         shapes = [_server_shape(server) for server in servers]
         print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
         return exit_codes.SUCCEEDED
     click.echo(f"level {click.style(level, bold=True)}: {LEVELS[level]}\n")
-    _print_findings([*found.all(), warm])
+    _print_findings([*found.values(), warm])
     click.echo(f"\nstate folder {home.path}")
     click.echo(f"{machine.cpus} CPUs, {machine.memory / 2**30:.1f} GiB memory")
     for server in servers:

@@ -71,7 +71,6 @@ class PluginCredential:
             raise ConfigError(f"{who}: `exec` has no `command`")
 
     def header(self) -> str | None:
-        """Return the token; None once it has expired."""
         return self._header if self._clock() < self._expires else None
 
     def certificate(self) -> Certificate | None:

@@ -13,7 +13,7 @@ import sys
 import termios
 import tty as terminals
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Thread
 
 import aiohttp
@@ -48,7 +48,7 @@ async def execute(client: Client, namespace: str, pod: str, container: str, comm
         ("tty", str(tty).lower()),
     ]
     async with client.websocket(PODS.object_path(namespace, pod, "exec"), params) as socket:
-        with _raw_terminal(tty):
+        with _raw_terminal() if tty else nullcontext():
             following = asyncio.create_task(_follow_size(socket)) if tty else None
             if wants_input:
                 _send_input(socket)
@@ -138,10 +138,7 @@ async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 
 @contextmanager
-def _raw_terminal(tty: bool) -> Iterator[None]:
-    if not tty:
-        yield
-        return
+def _raw_terminal() -> Iterator[None]:
     before = termios.tcgetattr(0)
     terminals.setraw(0, termios.TCSADRAIN)  # keep what the user has typed for the command
     try:

@@ -1,8 +1,8 @@
 """One address per pod: bind(0.0.0.0:p) becomes bind(podIP:p), and connect(localhost:p) follows it.
 
-TensorFlow's server binds the wildcard whatever TF_CONFIG says, so two replicas could never share a port. A seccomp
-filter in the workload sends its bind and connect calls to the supervisor, which makes the call on a duplicate of the
-socket with the pod's address; any other call, port 0 and any other address go through untouched.
+TensorFlow's server binds the wildcard address whatever TF_CONFIG contains, so two replicas could never share a port. A
+seccomp filter in the workload forwards its bind and connect calls to the supervisor, which binds a duplicate of the
+socket to the pod's address. Other calls, other addresses and port 0 pass through unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .pod_spec import Binds
 
 DOOR = "binds.socket"
-"""The socket in a pod's folder by which its supervisor gets the listeners of further commands."""
+"""The socket in a pod's folder on which its supervisor receives the filters of commands that `exec` runs."""
 _RECV, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_*
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
@@ -33,7 +33,7 @@ _OUR_IPV6 = (bytes(16), bytes(15) + b"\x01", _MAPPED + _ANY4, _MAPPED + _LOCAL4)
 
 
 def install_filter(channel: socket.socket, message: bytes) -> None:
-    """In the workload, before exec: send bind and connect to the supervisor, which gets the listener by `channel`."""
+    """Forward this process's bind and connect calls to the supervisor, which receives the listener on `channel`."""
     load, equal, give = 0x20, 0x15, 0x06
     notify, allow = 0x7FC00000, 0x7FFF0000
     listener = syscalls.seccomp_listener(
@@ -52,7 +52,7 @@ def install_filter(channel: socket.socket, message: bytes) -> None:
 
 
 def rewrite(address: bytes, pod_ip: str) -> tuple[int, bytes] | None:
-    """The port and the sockaddr to use instead of a wildcard or loopback `address`; None leaves it as it is."""
+    """Return the port and the sockaddr that replace a wildcard or loopback `address`; None for other addresses."""
     if len(address) < 8:
         return None
     family, port = struct.unpack_from("=H", address)[0], struct.unpack_from("!H", address, 2)[0]
@@ -78,19 +78,19 @@ class BindRewriter:
         return {"ports": sorted(self._ports), "failed": self._failures[-10:]}
 
     def answer(self, listener: int) -> bool:
-        """Answer one waiting call; True when the summary changed."""
+        """Answer one waiting call; return whether the summary changed."""
         request = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(listener, _RECV, request)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINTR):  # the caller was killed meanwhile
+            if error.errno in (errno.ENOENT, errno.EINTR):  # the caller has been killed
                 return False
             raise
         call, thread, _, number, _, _, fd, pointer, length, *_ = _NOTIFICATION.unpack(request)
         before = len(self._ports), len(self._failures)
         try:
             response = self._decide(thread, number, fd, pointer, length)
-        except OSError:  # the caller ended or hides its memory: let the kernel do what was asked
+        except OSError:  # the caller has ended or its memory is unreadable: let the kernel make the call
             response = (0, _CONTINUE)
         try:
             fcntl.ioctl(listener, _SEND, _RESPONSE.pack(call, 0, *response))
@@ -100,7 +100,7 @@ class BindRewriter:
         return before != (len(self._ports), len(self._failures))
 
     def _decide(self, thread: int, number: int, fd: int, pointer: int, length: int) -> tuple[int, int]:
-        """The (negative errno, flags) to answer with."""
+        """Return the (negative errno, flags) of the response."""
         address = _read_memory(thread, pointer, min(length, 28))
         new = rewrite(address, self._ip)
         if new is None:
@@ -113,7 +113,7 @@ class BindRewriter:
             else:
                 self._ports.add(port)
             return -failure, 0
-        if port in self._ports:  # our own listener; a connect may block, so the caller makes it itself
+        if port in self._ports:  # the pod's own listener; a connect may block, so the caller makes it
             _write_memory(thread, pointer, sockaddr[:length])
         return 0, _CONTINUE
 
@@ -125,7 +125,7 @@ class BindRewriter:
             os.close(pidfd)
         with duplicate:
             if duplicate.family == socket.AF_INET6 and duplicate.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
-                return errno.EADDRNOTAVAIL  # servers then go on with IPv4 alone
+                return errno.EADDRNOTAVAIL  # servers then use IPv4 only
             return syscalls.bind_socket(duplicate.fileno(), sockaddr)
 
 

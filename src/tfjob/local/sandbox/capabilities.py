@@ -1,4 +1,4 @@
-"""What this machine lets a pod have, tried in throw-away processes: a setting may say yes where the kernel says no."""
+"""What this machine allows pods to do. Each capability is tried in a child process: settings alone prove nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from . import bind_rewrite, cgroups, supervisor, syscalls
+from . import bind_rewrite, cgroups, processes, supervisor, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _PROBE_IP = "127.77.255.254"
 
 
 class Capability:
-    """One thing that a pod may need: there, or the reason why not and what to do about it."""
+    """One thing that a pod may need; if it is missing, the reason and how to fix it."""
 
     def __init__(self, title: str, problem: str = "", fix: str = "") -> None:
         self.title = title
@@ -35,31 +35,15 @@ class Capability:
         self.fix = fix
 
 
-class Capabilities:
-    """What this machine allows this user."""
-
-    def __init__(self, found: dict[str, Capability]) -> None:
-        self.mount_namespace = found["mount_namespace"]
-        self.pid_namespace = found["pid_namespace"]
-        self.seccomp_notify = found["seccomp_notify"]
-        self.loopback = found["loopback"]
-        self.memory_cgroup = found["memory_cgroup"]
-        self.cpu_cgroup = found["cpu_cgroup"]
-
-    def all(self) -> list[Capability]:
-        """In the order in which `doctor` shows them."""
-        return list(vars(self).values())
-
-
 class Probing:
-    """The probe at work, in a process of its own (about 0.1 s), so that a command can do something else meanwhile."""
+    """A running probe; it is a separate process (about 0.1 s), so that a command can continue meanwhile."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
 
     def problems(self) -> dict[str, list[Any]]:
-        """What it found; raises what goes wrong with a process."""
+        """Return [errno, text] of each capability; raise OSError, ValueError or SubprocessError if the probe fails."""
         try:
             output, _ = self._process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
@@ -76,40 +60,35 @@ _begun: list[Probing] = []
 
 
 def begin() -> None:
-    """Start the probe ahead of the next call of `probe`."""
+    """Start the probe before `probe` needs its result."""
     try:
         _begun.append(Probing())
     except OSError:
-        pass  # `probe` tries again, and says what is wrong
+        pass  # `probe` retries and reports the problem
 
 
-def probe() -> Capabilities:
-    """Try everything, in a process of its own."""
+def probe() -> dict[str, Capability]:
+    """Return the capabilities by name, in the order in which `tfjob doctor` shows them."""
     try:
         problems = (_begun.pop() if _begun else Probing()).problems()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         problems = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
-    return Capabilities(
-        {
-            name: Capability(title, problems[name][1], _fix(name, problems[name][0]) if problems[name][1] else "")
-            for name, (title, _) in _PROBES.items()
-        }
-    )
+    return {
+        name: Capability(title, problems[name][1], _fix(name, problems[name][0]) if problems[name][1] else "")
+        for name, (title, _) in _PROBES.items()
+    }
 
 
-def level(found: Capabilities) -> Level:
-    if not (found.seccomp_notify.ok and found.loopback.ok):
+def level(found: dict[str, Capability]) -> Level:
+    if not (found["seccomp_notify"].ok and found["loopback"].ok):
         return "ports"
-    return "full" if found.mount_namespace.ok and found.pid_namespace.ok else "addresses"
+    return "full" if found["mount_namespace"].ok and found["pid_namespace"].ok else "addresses"
 
 
-def shortfall(found: Capabilities) -> str:
-    """Why the level is not the full one, in one clause; empty when it is."""
-    needed = (found.mount_namespace, found.pid_namespace, found.seccomp_notify, found.loopback)
+def shortfall(found: dict[str, Capability]) -> str:
+    """Return why the level is not `full`; empty if it is."""
+    needed = [found[name] for name in ("mount_namespace", "pid_namespace", "seccomp_notify", "loopback")]
     return "; ".join(f"no {one.title}: {one.problem}" for one in needed if not one.ok)
-
-
-# In the probing process
 
 
 def print_problems() -> None:
@@ -119,7 +98,7 @@ def print_problems() -> None:
 
 
 def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
-    """Run a trial in a child that may lose anything: (errno, text), (0, "") when it works."""
+    """Run a trial in a child process; return its errno and error text, or (0, "") if it works."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -167,16 +146,16 @@ def _try_mount_namespace() -> None:
 
 
 def _try_pid_namespace() -> None:
-    """As a pod does it: a namespace for the pod, one in it for the container, each with its own /proc."""
+    """Enter a namespace for the pod and, in it, one for the container, each with its own /proc."""
     _linux_only()
     _enter(syscalls.NEWPID | syscalls.NEWNS)
     syscalls.make_private()
-    _in_child(os.fork, _mount_proc_twice)
+    processes.check_child(processes.fork_for(_mount_proc_twice), "cannot mount a new /proc")
 
 
 def _mount_proc_twice() -> None:
     _mount_proc()
-    _in_child(syscalls.fork_in_new_pid_namespace, _mount_proc)
+    processes.check_child(processes.fork_for(_mount_proc, syscalls.fork_in_new_pid_namespace), "/proc")
 
 
 def _mount_proc() -> None:
@@ -184,42 +163,27 @@ def _mount_proc() -> None:
     syscalls.mount("proc", "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
 
 
-def _in_child(fork: Callable[[], int], action: Callable[[], object]) -> None:
-    child = fork()
-    if child == 0:
-        try:
-            action()
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno or 255)
-    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if number:
-        raise OSError(number, f"cannot mount a new /proc: {os.strerror(abs(number))}")
-
-
 def _try_seccomp_notify() -> None:
-    """A child binds the wildcard and must find itself on the pod's address."""
+    """Check that a child that binds the wildcard address gets the pod's address."""
     _linux_only()
     ours, theirs = socket.socketpair()
     with socket.socket() as finder:
         finder.bind((_PROBE_IP, 0))
         port = finder.getsockname()[1]
-    child = os.fork()
-    if child == 0:
-        try:
-            bind_rewrite.install_filter(theirs, b"x")
-            server = socket.socket()
-            server.bind(("0.0.0.0", port))  # noqa: S104 -- the very thing that is rewritten
-            os._exit(0 if server.getsockname()[0] == _PROBE_IP else errno.EADDRNOTAVAIL)
-        except OSError as error:
-            os._exit(error.errno or 255)
+
+    def bind_wildcard() -> None:
+        bind_rewrite.install_filter(theirs, b"x")
+        server = socket.socket()
+        server.bind(("0.0.0.0", port))  # noqa: S104 -- this address is rewritten
+        if server.getsockname()[0] != _PROBE_IP:
+            raise OSError(errno.EADDRNOTAVAIL, "")
+
+    child = processes.fork_for(bind_wildcard)
     theirs.close()
     _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
     for listener in listeners:
         bind_rewrite.BindRewriter(_PROBE_IP).answer(listener)
-    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if number:
-        raise OSError(abs(number), f"bind(0.0.0.0) was not rewritten: {os.strerror(abs(number))}")
+    processes.check_child(child, "bind(0.0.0.0) was not rewritten")
 
 
 def _try_loopback() -> None:
@@ -247,9 +211,6 @@ _PROBES: dict[str, tuple[str, Callable[[], None]]] = {
     "memory_cgroup": ("memory limits with cgroups", lambda: _try_cgroup(64 << 20, 0)),
     "cpu_cgroup": ("CPU limits with cgroups", lambda: _try_cgroup(0, 1.0)),
 }
-
-
-# What to do about it
 
 
 def _fix(name: str, number: int) -> str:
@@ -282,7 +243,7 @@ def _namespace_fix(number: int) -> str:
 
 
 def _setting(name: str) -> str:
-    """A kernel setting; it only chooses the advice, never what we believe to be possible."""
+    """Return a kernel setting; it only selects the advice, not the result of the probe."""
     try:
         with open(f"/proc/sys/{name}") as file:
             return file.read().strip()

@@ -1,4 +1,4 @@
-"""Memory and CPU limits by control group, version 1 or 2, wherever this user may make one: found by doing it."""
+"""Memory and CPU limits with cgroups, version 1 or 2, wherever this user can create one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PERIOD = 100_000  # microseconds of the CPU quota
 
 
 class Cgroup:
-    """The groups of one container run: one directory for both controllers (v2) or one for each (v1)."""
+    """The cgroups of one container run: one for both controllers (v2) or one for each (v1)."""
 
     def __init__(self, memory: str | None, cpu: str | None, problems: list[str]) -> None:
         self.memory = memory
@@ -23,59 +23,62 @@ class Cgroup:
 
     @property
     def join_files(self) -> list[str]:
-        """The files into which a process writes "0" to enter."""
-        return [f"{path}/cgroup.procs" for path in self._directories()]
+        """The files to which a process writes "0" to enter."""
+        return [f"{path}/cgroup.procs" for path in self._folders()]
 
     def oom_kills(self) -> int:
-        """How many processes the kernel killed for the memory limit."""
-        if self.memory is None:
-            return 0
-        return _keyed(f"{self.memory}/memory.events", "oom_kill") or _keyed(
-            f"{self.memory}/memory.oom_control", "oom_kill"
-        )
+        """Return how many processes the kernel killed because of the memory limit."""
+        return self._memory_counter("oom_kill", "memory.events", "memory.oom_control")
 
     def peak(self) -> int:
-        """The most memory ever used, in bytes; 0 where the kernel does not count it."""
-        if self.memory is None:
-            return 0
-        return _number(f"{self.memory}/memory.peak") or _number(f"{self.memory}/memory.max_usage_in_bytes")
+        """Return the highest memory use in bytes; 0 if the kernel does not count it."""
+        return self._memory_counter("", "memory.peak", "memory.max_usage_in_bytes")
+
+    def _memory_counter(self, key: str, *files: str) -> int:
+        """Return the number after `key` in the first of these files that has it; 0 if none has."""
+        for file in files if self.memory else ():
+            words = ["", *_words(f"{self.memory}/{file}")]
+            if key in words[:-1]:
+                return int(words[words.index(key) + 1])
+        return 0
 
     def kill(self) -> None:
-        """Kill what is left in the groups: a command that `exec` put there is nobody's child here."""
+        """Kill the processes that are left, such as commands of `exec`, which are not descendants of the init."""
         for path in self.join_files:
             for pid in map(int, _words(path)):
-                if pid:  # 0 is a process of a pid namespace that we do not see
+                if pid:  # 0 is a process of an invisible pid namespace
                     processes.kill(pid, signal.SIGKILL)
 
     def remove(self, patience: float = 2.0) -> bool:
-        """Remove the groups once their last process is gone; False when they stay busy for `patience` seconds."""
+        """Remove the cgroups once their last process has ended; return False if they stay busy for too long."""
         deadline = time.monotonic() + patience
-        removed = [_remove(path, deadline) for path in self._directories()]
+        removed = [_remove(path, deadline) for path in self._folders()]
         return all(removed)
 
-    def _directories(self) -> set[str]:
+    def _folders(self) -> set[str]:
         return {path for path in (self.memory, self.cpu) if path}
 
 
 def create(name: str, memory: int, cpu: float) -> Cgroup:
-    """Make groups with these limits (0 is none); a limit that cannot be set is named in `problems`."""
+    """Create cgroups with these limits (0 is unlimited); `problems` lists the limits that could not be set."""
     problems: list[str] = []
     memory_path = _first("memory", name, str(memory), problems) if memory else None
     cpu_path = _first("cpu", name, str(cpu), problems) if cpu else None
     return Cgroup(memory_path, cpu_path, problems)
 
 
-def sweep(uid: str) -> list[str]:
-    """Remove the empty groups that a killed supervisor left behind for its pod; returns their names."""
-    parents = {base for controller in ("memory", "cpu") for _, base in _bases(controller)}
-    left = [f"{base}/{name}" for base in parents for name in os.listdir(base) if name.startswith(f"{_PREFIX}{uid}-")]
-    return [os.path.basename(path) for path in left if _remove(path, 0.0)]
+def sweep(uid: str) -> None:
+    """Remove the empty cgroups that a killed supervisor left behind for its pod."""
+    for base in {base for controller in ("memory", "cpu") for _, base in _bases(controller)}:
+        for name in os.listdir(base):
+            if name.startswith(f"{_PREFIX}{uid}-"):
+                _remove(f"{base}/{name}", 0.0)
 
 
 def join_files_of(pid: int | str) -> list[str]:
-    """The files into which a process writes "0" to enter the groups that `create` made and `pid` is in."""
+    """Return the files to which a process writes "0" to enter the cgroups that `create` made and `pid` is in."""
     places = {
-        _directory(mount_point, root, path)
+        _folder(mount_point, root, path)
         for controller in ("memory", "cpu")
         for _, mount_point, root, path in _hierarchies(controller, pid)
         if os.path.basename(path).startswith(_PREFIX)
@@ -88,7 +91,6 @@ def group_name(uid: str, container: str, attempt: int) -> str:
 
 
 def _first(controller: str, name: str, limit: str, problems: list[str]) -> str | None:
-    """Make the group at the first place that lets us."""
     problem = "this machine has none"
     for version, base in _bases(controller):
         path = f"{base}/{name}"
@@ -100,7 +102,7 @@ def _first(controller: str, name: str, limit: str, problems: list[str]) -> str |
                 _set(f"{path}/{file}", value, needed)
             _try_to_join(path)
         except OSError as error:
-            problem = f"{error.filename or path}: {os.strerror(error.errno or 0)}"
+            problem = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
             _remove(path, 0.0)
             continue
         return path
@@ -109,37 +111,36 @@ def _first(controller: str, name: str, limit: str, problems: list[str]) -> str |
 
 
 def _settings(version: int, controller: str, value: str) -> list[tuple[str, str, bool]]:
-    """(file, value, needed) of a limit."""
     if controller == "cpu":
         quota = max(1000, int(float(value) * _PERIOD))
         if version == 2:
             return [("cpu.max", f"{quota} {_PERIOD}", True)]
         return [("cpu.cfs_period_us", str(_PERIOD), True), ("cpu.cfs_quota_us", str(quota), True)]
-    if version == 2:  # no swap: a container over its limit must die, not crawl
+    if version == 2:  # no swap: a container over its limit must be killed, not slowed down
         return [("memory.max", value, True), ("memory.swap.max", "0", False), ("memory.oom.group", "1", False)]
     return [("memory.limit_in_bytes", value, True), ("memory.memsw.limit_in_bytes", value, False)]
 
 
 def _bases(controller: str) -> list[tuple[int, str]]:
-    """(version, directory) of the groups in which we may try to make ours: our own and those above it."""
+    """Return (version, folder) of the cgroups to try as parents: this process's own and those above it."""
     found = []
     for version, mount_point, root, path in _hierarchies(controller):
-        directory = _directory(mount_point, root, path)
-        while directory.startswith(mount_point):
-            if os.path.isdir(directory):
-                found.append((version, directory))
-            directory = os.path.dirname(directory)
+        folder = _folder(mount_point, root, path)
+        while folder.startswith(mount_point):
+            if os.path.isdir(folder):
+                found.append((version, folder))
+            folder = os.path.dirname(folder)
     return found
 
 
-def _directory(mount_point: str, root: str, path: str) -> str:
-    """Where a group is to be found, if only the part of the tree below `root` is mounted."""
+def _folder(mount_point: str, root: str, path: str) -> str:
+    """Return the folder of a cgroup, if only the part of the tree below `root` is mounted."""
     relative = path[len(root.rstrip("/")) :] if path.startswith(root) else "/"
     return os.path.normpath(f"{mount_point}/{relative}")
 
 
 def _hierarchies(controller: str, pid: int | str = "self") -> list[tuple[int, str, str, str]]:
-    """(version, mount point, root of the mount, the group of `pid`) where `controller` lives."""
+    """Return (version, mount point, root of the mount, cgroup of `pid`) of each hierarchy with this controller."""
     try:
         with open("/proc/self/mountinfo") as file:
             mounts = [line.split() for line in file]
@@ -177,18 +178,9 @@ def _set(path: str, value: str, needed: bool) -> None:
 
 
 def _try_to_join(path: str) -> None:
-    """Having made a group does not mean that one may enter it (version 2 also asks the common ancestor)."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _set(f"{path}/cgroup.procs", "0", needed=True)
-            os._exit(0)
-        except OSError as error:
-            os._exit(error.errno or 1)
-    _, status = os.waitpid(pid, 0)
-    number = os.waitstatus_to_exitcode(status)
-    if number:
-        raise OSError(abs(number), os.strerror(abs(number)), f"{path}/cgroup.procs")
+    """Enter the cgroup in a child: version 2 also checks the rights for the common ancestor."""
+    file = f"{path}/cgroup.procs"
+    processes.check_child(processes.fork_for(lambda: _set(file, "0", needed=True)), file)
 
 
 def _remove(path: str, deadline: float) -> bool:
@@ -201,7 +193,7 @@ def _remove(path: str, deadline: float) -> bool:
         except OSError as error:
             if error.errno != errno.EBUSY or time.monotonic() > deadline:
                 return False
-        time.sleep(0.01)  # the kernel lets go of a dead process a moment after its parent heard of it
+        time.sleep(0.01)  # a process leaves its cgroup a moment after its parent has been notified
 
 
 def _words(path: str) -> list[str]:
@@ -210,13 +202,3 @@ def _words(path: str) -> list[str]:
             return file.read().split()
     except OSError:
         return []
-
-
-def _number(path: str) -> int:
-    words = _words(path)
-    return int(words[0]) if words and words[0].isdigit() else 0
-
-
-def _keyed(path: str, key: str) -> int:
-    words = _words(path)
-    return int(words[words.index(key) + 1]) if key in words else 0

@@ -2,8 +2,8 @@
 
     supervisor -> init (reaps, relays signals; PID 1 of the container's pid namespace) -> workload (own session)
 
-The workload is never PID 1: as such it would not die of SIGTERM by default. The init outlives it just long enough to
-report how it ended and to kill everything that it left behind.
+The workload is never PID 1, because SIGTERM would not end it by default then. The init outlives it just long enough to
+report how it ended and to kill the processes that it left behind.
 """
 
 from __future__ import annotations
@@ -24,74 +24,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from .pod_spec import Mount, WarmProgram
+    from .pod_spec import ContainerPlan
 
 _LINUX = sys.platform == "linux"
 _KILL_ALL = signal.SIGUSR1  # to the init: kill everything in the container
-_ORPHANED = signal.SIGUSR2  # to the init, from the kernel: its supervisor is gone
+_ORPHANED = signal.SIGUSR2  # to the init, from the kernel: the supervisor has died
 _INIT_SIGNALS = {signal.SIGCHLD, signal.SIGTERM, _KILL_ALL}
 
 
-class ContainerPlan:
-    """What a container needs to start; every path is the host's."""
-
-    def __init__(
-        self,
-        *,
-        uid: str,
-        hostname: str,
-        argv: list[str],
-        shown_argv: list[str],
-        env: dict[str, str],
-        cwd: str,
-        namespaces: bool,
-        rewrite_binds: bool,
-        root_dir: str = "",
-        cgroup_files: list[str] | None = None,
-        host_proc: int | None = None,
-    ) -> None:
-        self.uid = uid
-        self.hostname = hostname
-        self.argv = argv
-        self.shown_argv = shown_argv  # as people may see it: without what a Secret holds
-        self.env = env
-        self.cwd = cwd or "/"
-        self.namespaces = namespaces
-        self.rewrite_binds = rewrite_binds
-        self.root_dir = root_dir
-        self.mounts: list[Mount] = []
-        self.cgroup_files = cgroup_files or []
-        self.host_proc = host_proc  # the host's /proc, for the workload's pid as the host sees it
-        self.warm: WarmProgram | None = None  # what a fork of a fork server becomes instead of running argv
-
-
 class Container:
-    """A container as the supervisor holds it; `channel` and `output` are to be polled."""
+    """A running container as the supervisor sees it; the supervisor polls `channel` and `output`."""
 
     def __init__(self, pid: int, channel: socket.socket, output: int) -> None:
         self.pid = pid  # of the init
         self.channel = channel
-        self.output = output  # the workload's stdout and stderr in one pipe: their order is kept
+        self.output = output  # the workload's stdout and stderr in one pipe, which keeps their order
         self._received = b""
 
     def terminate(self) -> None:
         processes.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill every process of the container; its init still reports how the workload ended."""
+        """Kill every process of the container except its init, which still reports how the workload ended."""
         processes.kill(self.pid, _KILL_ALL)
 
     def kill_init(self) -> None:
-        """The last resort, when the init itself does not answer."""
         processes.kill(self.pid, signal.SIGKILL)
 
     def kill_all(self) -> None:
-        """Kill its init with all that descends from it, also what has not come as far as to die with its parent."""
+        """Kill the init and its descendants, including those that would not die with their parent yet."""
         for pid in (*processes.descendants(self.pid), self.pid):
             processes.kill(pid, signal.SIGKILL)
 
     def receive(self) -> tuple[list[dict[str, Any]], list[int], bool]:
-        """The events and descriptors that have arrived, and whether the channel is still open."""
+        """Return the events and descriptors that have arrived, and whether the channel is still open."""
         try:
             data, fds, _, _ = socket.recv_fds(self.channel, 65536, 1)
         except BlockingIOError:
@@ -109,17 +75,17 @@ class Container:
 def start(plan: ContainerPlan) -> Container:
     """Fork the container's init, which reports on the channel:
 
-    {"pid": the workload's, as the host sees it}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if
-    a warm start became a cold one, {"exited": wait status, "at": time} when the workload's main process ended,
-    {"cpu": seconds, "peak": bytes} when all are gone.
+    {"pid": the workload's pid on the host}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if a warm
+    start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
+    {"cpu": seconds, "peak": bytes} when all processes have ended.
     """
     supervisor = os.getpid()
-    fork = syscalls.fork_in_new_pid_namespace if plan.namespaces else os.fork
+    fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
     return _fork(fork, lambda channel, output: _init(plan, channel, output, supervisor))
 
 
 def start_inside(plan: ContainerPlan, init: int) -> Container:
-    """Fork a process that runs a further command in the container of `init`, waits for it and ends with its code."""
+    """Fork a process that runs another command in the container of `init` and exits with the command's exit code."""
     supervisor = os.getpid()
     return _fork(os.fork, lambda channel, output: _enter(plan, channel, output, init, supervisor))
 
@@ -141,8 +107,9 @@ def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int], NoRetur
 
 
 class Become(BaseException):
-    """Raised in a workload that is to become its program in this very process: out of the supervisor's code, up to
-    whoever forked the supervisor, so that nothing of it stays below the program.
+    """Raised in a warm workload, which runs its program in this process instead of calling exec.
+
+    The fork server catches it, so that no frame of the supervisor remains on the program's stack.
     """
 
     def __init__(self, plan: ContainerPlan, channel: socket.socket, errors: int, init: int) -> None:
@@ -153,32 +120,31 @@ class Become(BaseException):
         self._init = init
 
     def keep_open(self) -> list[int]:
-        """The descriptors that are still needed."""
         return [self._channel.fileno(), self._errors]
 
     def alive(self) -> None:
-        """The next line is the program's own."""
+        """Report that the program starts now."""
         os.close(self._errors)
         self._errors = -1
 
     def start_cold(self, reason: str) -> NoReturn:
-        """Run the command itself after all, in any thread; what the program has done so far is done again."""
+        """Run the command with exec instead, from any thread; the program starts over."""
         _send(self._channel, {"cold": reason})
         try:
-            if _LINUX and not self.plan.namespaces:
-                _tie_to_parent(self._init)  # the thread that calls exec lives on, and only the first one was tied
+            if _LINUX and not self.plan["namespaces"]:
+                _tie_to_parent(self._init)  # the calling thread survives exec, and only the first thread was tied
             _prepare_exec(self.plan)
             _exec(self.plan)
         except _StartError as error:
             if self._errors >= 0:
                 os.write(self._errors, _failure(error))
-            else:  # the pipe is closed once the program has started
+            else:  # the error pipe is closed once the program has started
                 os.write(2, f"{error}\n".encode(errors="replace"))
             os._exit(error.code)
 
 
 class _StartError(Exception):
-    """The container cannot start; `code` as a shell or a container runtime gives it."""
+    """The container cannot start; `code` is the exit code that a shell or container runtime would report."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -189,22 +155,20 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
     try:
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, _INIT_SIGNALS)
-        # The supervisor's lock must not live on in us, nor another container's pipe.
-        close_all_but(channel.fileno(), output, plan.host_proc)
+        # The init must not hold the supervisor's lock, nor another container's pipe.
+        close_all_but(channel.fileno(), output, plan["hostProc"])
         if _LINUX:
             syscalls.set_process_name("tfjob-init")
-        if _LINUX and not plan.namespaces:
+        if _LINUX and not plan["namespaces"]:
             syscalls.become_subreaper()
-            signal.signal(_ORPHANED, lambda *_: _end_orphaned())
+            signal.signal(_ORPHANED, lambda *_: _exit_orphaned())
             _tie_to_parent(supervisor, _ORPHANED)
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
-        os.close(output)  # the supervisor must see its end
-        status = _wait_for(workload, plan.namespaces)
+        os.close(output)  # otherwise the supervisor would not see the end of the output
+        status = _wait_for(workload, plan["namespaces"])
         _send(channel, {"exited": status, "at": time.time()})
-        _kill_rest(plan.namespaces)
-        while _reap_one(block=True) is not None:
-            _kill_rest(plan.namespaces)
+        _end_all(plan["namespaces"])
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
         os._exit(0)
@@ -212,19 +176,19 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         raise
     except _StartError as error:
         _send(channel, {"error": str(error), "code": error.code})
-    except BaseException as error:  # nothing may escape into the supervisor's own code
+    except BaseException as error:  # no exception may reach the supervisor's code
         _send(channel, {"error": f"the container's init process failed: {error!r}", "code": 128})
     os._exit(1)
 
 
 def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) -> int:
-    """Fork the workload and return its pid once it has become the program it should be."""
+    """Fork the workload and return its pid once its program has started."""
     try:
         cgroups = _open_cgroups(plan)
-        if plan.namespaces:
+        if plan["namespaces"]:
             syscalls.unshare(syscalls.NEWNS | syscalls.NEWUTS | syscalls.NEWIPC)
-            syscalls.set_hostname(plan.hostname[:63])
-            syscalls.pivot_root(rootfs.build(plan.root_dir, plan.mounts, fresh_proc=True, keep=[plan.cwd]))
+            syscalls.set_hostname(plan["hostname"][:63])
+            syscalls.pivot_root(rootfs.build(plan["rootDir"], plan["mounts"], keep=[plan["cwd"]]))
     except OSError as error:
         raise _StartError(128, error.strerror or str(error)) from error
     reader, writer = os.pipe()  # closed by a successful exec
@@ -246,18 +210,18 @@ def _start_workload(plan: ContainerPlan, channel: socket.socket, output: int) ->
 
 
 def _open_cgroups(plan: ContainerPlan) -> list[int]:
-    return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroup_files]
+    return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan["cgroupFiles"]]
 
 
 def _wait_for(workload: int, namespaces: bool) -> int:
-    """Relay signals and reap orphans until the workload's main process ends; returns its wait status."""
-    # In a pid namespace the kernel sees to orphans, and that signal could only be the program's own.
+    """Relay signals and reap orphans until the workload's main process ends; return its wait status."""
+    # In a pid namespace the kernel ends orphans, and this signal could only come from the program.
     awaited = _INIT_SIGNALS if namespaces else {*_INIT_SIGNALS, _ORPHANED}
-    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # sigwait would not let its handler run
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # sigwait needs blocked signals
     while True:
         number = signal.sigwait(awaited)
         if number == _ORPHANED:
-            _end_orphaned()
+            _exit_orphaned()
         elif number == signal.SIGTERM:
             os.kill(workload, signal.SIGTERM)
         elif number == _KILL_ALL:
@@ -278,7 +242,7 @@ def _reap_one(*, block: bool) -> tuple[int, int] | None:
 def _kill_rest(namespaces: bool) -> None:
     if namespaces:
         try:
-            os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but ourselves
+            os.kill(-1, signal.SIGKILL)  # every process in this pid namespace except this one
         except ProcessLookupError:
             pass
         return
@@ -286,23 +250,27 @@ def _kill_rest(namespaces: bool) -> None:
         processes.kill(pid, signal.SIGKILL)
 
 
-def _end_orphaned() -> NoReturn:
-    """Without a pid namespace nobody else ends what the workload has started and left behind."""
-    _kill_rest(namespaces=False)
+def _end_all(namespaces: bool) -> None:
+    """Kill the processes that the workload left behind, and wait until they are gone."""
+    _kill_rest(namespaces)
     while _reap_one(block=True) is not None:
-        _kill_rest(namespaces=False)
+        _kill_rest(namespaces)
+
+
+def _exit_orphaned() -> NoReturn:
+    _end_all(namespaces=False)
     os._exit(1)
 
 
 def _tie_to_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Without a pid namespace: get a signal when the parent dies."""
+    """Request a signal for the death of the parent; a pid namespace does not need this."""
     syscalls.die_with_parent(number)
     if os.getppid() != parent:
-        os._exit(1)  # it died before we asked
+        os._exit(1)  # it has died already
 
 
 def close_all_but(*keep: int | None) -> None:
-    """Keep standard input, output and errors and these; nothing else of our parents may live on in us."""
+    """Close every inherited descriptor except standard input, output, error and these."""
     start = 3
     for fd in sorted(fd for fd in keep if fd is not None):
         os.closerange(start, fd)
@@ -314,7 +282,7 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
     try:
         channel.sendall(json.dumps(event).encode() + b"\n")
     except OSError:
-        pass  # the supervisor is gone, and we are about to follow
+        pass  # the supervisor has died, and this process will be killed too
 
 
 # In a process that enters the container
@@ -323,18 +291,18 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
 def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, supervisor: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
-        close_all_but(channel.fileno(), output, plan.host_proc)
-        if _LINUX and not plan.namespaces:
+        close_all_but(channel.fileno(), output, plan["hostProc"])
+        if _LINUX and not plan["namespaces"]:
             _tie_to_parent(supervisor)
         cgroups = _open_cgroups(plan)
-        if plan.namespaces:
+        if plan["namespaces"]:
             syscalls.enter_namespaces(init)
         parent = os.getpid()
-        command = os.fork()  # only a child is in the pid namespace
+        command = os.fork()  # setns moves only children into the pid namespace
         if command == 0:
             _workload(plan, channel, output, cgroups, os.dup(output), parent)
         os._exit(lifecycle.exit_code(os.waitpid(command, 0)[1]))
-    except BaseException as error:  # nothing may escape into the supervisor's own code
+    except BaseException as error:  # no exception may reach the supervisor's code
         os.write(output, f"cannot enter the container: {error}".encode(errors="replace")[:4096])
     os._exit(128)
 
@@ -347,7 +315,7 @@ def _workload(
 ) -> NoReturn:
     try:
         os.setsid()
-        if _LINUX and not plan.namespaces:
+        if _LINUX and not plan["namespaces"]:
             _tie_to_parent(init)
         for fd in cgroups:
             os.write(fd, b"0")
@@ -356,7 +324,7 @@ def _workload(
         os.dup2(output, 2)
         _announce(plan, channel)
         _prepare_exec(plan)
-        if plan.warm is not None:
+        if plan["warm"] is not None:
             raise Become(plan, channel, errors, init)
         _exec(plan)
     except Become:
@@ -367,42 +335,41 @@ def _workload(
 
 
 def _failure(error: BaseException) -> bytes:
-    """Why a workload could not start, for its init: a code and a text."""
-    if isinstance(error, _StartError):
-        return f"{error.code} {error}".encode(errors="replace")[:4096]
-    text = getattr(error, "strerror", None) or repr(error)
-    return f"128 {text}".encode(errors="replace")[:4096]
+    """Return the exit code and the text with which a workload tells its init why it could not start."""
+    code = error.code if isinstance(error, _StartError) else 128
+    text = getattr(error, "strerror", None) or str(error) or repr(error)
+    return f"{code} {text}".encode(errors="replace")[:4096]
 
 
 def _announce(plan: ContainerPlan, channel: socket.socket) -> None:
-    pid = int(os.readlink("self", dir_fd=plan.host_proc)) if plan.host_proc is not None else os.getpid()
+    proc = plan["hostProc"]
+    pid = os.getpid() if proc is None else int(os.readlink("self", dir_fd=proc))
     message = json.dumps({"pid": pid}).encode() + b"\n"
-    if plan.rewrite_binds:
+    if plan["rewriteBinds"]:
         bind_rewrite.install_filter(channel, message)
     else:
         channel.sendall(message)
 
 
 def _prepare_exec(plan: ContainerPlan) -> None:
-    """Set what exec leaves as it is."""
+    """Set the attributes that survive exec."""
     try:
-        os.chdir(plan.cwd)
+        os.chdir(plan["cwd"])
     except OSError as error:
-        raise _StartError(128, f'cannot change to the working folder "{plan.cwd}": {error.strerror}') from error
+        raise _StartError(128, f'cannot change to the working folder "{plan["cwd"]}": {error.strerror}') from error
     os.umask(0o022)
     syscalls.restore_signals()
 
 
 def _exec(plan: ContainerPlan) -> NoReturn:
-    program, shown = plan.argv[0], plan.shown_argv[0]
+    program = plan["argv"][0]
     try:
-        os.execvpe(program, plan.argv, {**plan.env, processes.MARK: plan.uid})  # noqa: S606 -- the product
+        os.execvpe(program, plan["argv"], {**plan["env"], processes.MARK: plan["uid"]})  # noqa: S606 -- the product
     except OSError as error:
-        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        if not missing:
-            raise _StartError(126, f'cannot run "{shown}": {error.strerror}') from error
-        if "/" not in program:
-            raise _StartError(127, f'cannot run "{shown}": not found in PATH={plan.env.get("PATH", "")}') from error
-        if os.path.exists(program):
-            raise _StartError(127, f'cannot run "{shown}": the interpreter in its first line does not exist') from error
-        raise _StartError(127, f'cannot run "{shown}": {error.strerror}') from error
+        is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        problem = error.strerror
+        if is_missing and "/" not in program:
+            problem = f"not found in PATH={plan['env'].get('PATH', '')}"
+        elif is_missing and os.path.exists(program):
+            problem = "the interpreter in its first line does not exist"
+        raise _StartError(127 if is_missing else 126, f'cannot run "{plan["shownArgv"][0]}": {problem}') from error

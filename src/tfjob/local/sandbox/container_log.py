@@ -1,12 +1,12 @@
 """A container's output as rotated files of CRI lines: `<timestamp> stdout F|P <text>`.
 
-P marks a part of a line (too long, or waiting for its end), F its last part. The writer never blocks on the disk
-being full and never dies of it: what cannot be written is dropped and counted.
+P marks a part of a line (too long, or not finished yet), F its last part. A full disk neither blocks nor ends the
+writer: it drops what it cannot write, and counts it.
 
     log, log.1 ... log.N-1   the newest first
-    truncated                bytes that rotation threw away, once it did
+    truncated                the number of bytes that rotation has deleted
 
-`TerminationMessage` is the file that a container may write before it ends, or else the last lines of its log.
+`TerminationMessage` is the file that a container may write before it ends, or otherwise the last lines of its log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _PART = 64 * 1024  # the longest record
-_PATIENCE = 0.25  # a line without its end is shown after this many seconds
+_PATIENCE = 0.25  # an unfinished line is written after this many seconds
 _TAIL = 16 * 1024
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BYTES, _LINES = 4096, 20
@@ -29,38 +29,37 @@ _DEFAULT_PATH = "/dev/termination-log"
 
 
 def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC with microseconds."""
+    """Format a time as RFC 3339 in UTC with microseconds."""
     whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"
 
 
 class ContainerLog:
-    """Writes one attempt's output below `directory`."""
+    """Writes the output of one run of a container below `directory`."""
 
     def __init__(self, directory: str, max_bytes: int, files: int) -> None:
         self.lost = 0  # bytes of output that could not be written
         self._path = f"{directory}/log"
         self._max_bytes = max(max_bytes, 1)
         self._files = max(files, 1)
-        self._partial = b""  # a line whose end has not come
+        self._partial = b""  # a line that is not finished yet
         self._partial_since = 0.0
-        self._tail = b""
-        self._unreported = 0  # lost since the last line that says so
-        self._torn = False  # the last record was written in part
+        self.tail = b""  # the end of the output, for a termination message
+        self._unreported = 0  # bytes lost since the log last reported a loss
+        self._torn = False  # the last record was written only in part
         self._fd = -1
         self._size = 0
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
         except OSError:
-            pass  # a full disk: opening fails too, and is tried again with each record
+            pass  # the disk is full: opening fails too, and is retried with each record
         self._open()
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of output as it came from the pipe."""
-        self._tail = (self._tail + data)[-_TAIL:]
+        self.tail = (self.tail + data)[-_TAIL:]
         *lines, rest = (self._partial + data).split(b"\n")
         if lines or not self._partial:
-            self._partial_since = time.monotonic()  # the oldest byte that waits came just now
+            self._partial_since = time.monotonic()  # when the oldest waiting byte arrived
         if max(map(len, lines), default=0) <= _PART:
             self._write(lines, b"F")
         else:
@@ -72,7 +71,7 @@ class ContainerLog:
         self._write(parts, b"P")
 
     def flush_in(self) -> float | None:
-        """Seconds until `flush` is due, None when nothing waits."""
+        """Return the seconds until `flush` is due; None if nothing is waiting."""
         if not self._partial:
             return None
         return max(0.0, self._partial_since + _PATIENCE - time.monotonic())
@@ -88,10 +87,6 @@ class ContainerLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def last_lines(self, count: int, max_bytes: int) -> str:
-        """The end of the output as plain text, for a termination message."""
-        return plain_tail(self._tail, count, max_bytes)
 
     def _open(self) -> None:
         try:
@@ -115,10 +110,10 @@ class ContainerLog:
         if lost:
             text = f"{timestamp(time.time())} stdout F [tfjob: lost {lost} bytes of output: writing the log failed]\n"
             if self._put(text.encode()):
-                self._unreported = lost  # still no room
+                self._unreported = lost  # the disk is still full
 
     def _put(self, data: bytes) -> int:
-        """Append; returns how many bytes were lost."""
+        """Append a record; return how many bytes were lost."""
         if self._fd < 0:
             self._open()
         if self._torn:
@@ -145,7 +140,7 @@ class ContainerLog:
             else:
                 os.unlink(self._path)
         except OSError:
-            return  # the file grows on, and the next record tries again
+            return  # the file keeps growing, and the next record retries
         os.close(self._fd)
         self._open()
 
@@ -170,7 +165,7 @@ def _parts(line: bytes) -> list[bytes]:
 
 
 def plain_tail(output: bytes, count: int, max_bytes: int) -> str:
-    """The last lines of raw output: no colours, valid text, and of a redrawn line only what was visible last."""
+    """Return the last lines of raw output as valid text without colors; a redrawn line is shown in its last state."""
     lines = []
     for raw in output.rstrip().split(b"\n")[-count:]:
         visible = raw.rstrip(b"\r").rpartition(b"\r")[2]
@@ -180,7 +175,7 @@ def plain_tail(output: bytes, count: int, max_bytes: int) -> str:
 
 
 class TerminationMessage:
-    """The message of one container, in a file of its pod's directory."""
+    """The termination message of one container, in a file of its pod's folder."""
 
     def __init__(self, pod_dir: str, spec: ContainerSpec) -> None:
         self._file = f"{pod_dir}/termination/{spec['name']}"
@@ -194,11 +189,11 @@ class TerminationMessage:
     def clear(self) -> None:
         os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
         fd = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        os.fchmod(fd, 0o666)  # whatever user the program becomes
+        os.fchmod(fd, 0o666)  # the program may change its user
         os.close(fd)
 
     def read(self, code: int, log: ContainerLog) -> str:
-        """What is to be said of a run that ended with this code."""
+        """Return the message of a run that ended with this exit code."""
         try:
             with open(self._file, "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _BYTES))
@@ -207,4 +202,4 @@ class TerminationMessage:
             text = ""
         if text or code == 0 or not self._falls_back:
             return text
-        return log.last_lines(_LINES, _BYTES)
+        return plain_tail(log.tail, _LINES, _BYTES)

@@ -1,4 +1,4 @@
-"""The probes of a container at work: commands, HTTP requests and TCP connections that never block the supervisor."""
+"""The probes of a container: commands, HTTP requests and TCP connections that never block the supervisor."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
     Waits = Mapping[type[OSError], int]
-    """The errors of a call that must wait, and the poll events to wait for."""
+    """The errors of a call that would block, and the poll events to wait for."""
     Enter = Callable[[list[str]], Container]
     Steps = Generator[int, None, str]
-    """A conversation over a socket: it yields the poll events to wait for and returns what is wrong, if anything."""
+    """A conversation over a socket: it yields the poll events to wait for and returns the problem, or ""."""
 
-_ANSWER = 10 << 10  # bytes of an HTTP response that are read, as a kubelet does
-_SAID = 200  # characters of a command's last line that a message quotes
+_ANSWER = 10 << 10  # bytes of an HTTP response that are read, as the kubelet does
+_SAID = 200  # characters of a command's last line in a message
 
 
 class ContainerProbes:
-    """The probes of one run of a container, from its start until it ends or is told to end."""
+    """The probes of one run of a container, from its start until it ends or gets SIGTERM."""
 
     def __init__(self, pod: PodProcess, name: str, specs: dict[ProbeKind, Probe], enter: Enter) -> None:
         now = time.monotonic()
         self.failure = ""  # why the container must be killed
-        self.grace: float | None = None  # how long it may take to stop then, if the probe says so
+        self.grace: float | None = None  # the grace period of the failed probe, if it has one
         self._pod = pod
         self._name = name
         self._specs = specs
@@ -56,12 +56,11 @@ class ContainerProbes:
         return self.started and self._succeeds("readiness")
 
     def due_in(self, now: float) -> list[float]:
-        """Seconds until each run that must begin, and until each that must be over."""
         deadlines = [attempt.deadline - now for attempt in self._attempts.values()]
         return [*deadlines, *(self._due[kind] - now for kind in self._waiting())]
 
     def tick(self, now: float) -> None:
-        """Begin what is due, and give up on what takes too long."""
+        """Start the probes that are due, and fail those that have timed out."""
         for kind, attempt in list(self._attempts.items()):
             if now >= attempt.deadline:
                 attempt.finish(f"timed out after {self._specs[kind]['timeout']:g} s")
@@ -70,12 +69,12 @@ class ContainerProbes:
                 self._begin(kind)
 
     def reaped(self, pid: int, status: int) -> None:
-        """Notice the end of a command, which is a child of the supervisor."""
+        """Handle the end of a child of the supervisor, which may be a command."""
         for attempt in list(self._attempts.values()):
             attempt.reaped(pid, status)
 
     def close(self) -> None:
-        """Stop probing; `started` and `ready` stay as they are."""
+        """Stop probing; `started` and `ready` keep their values."""
         for attempt in self._attempts.values():
             attempt.close()
         self._attempts.clear()
@@ -100,7 +99,7 @@ class ContainerProbes:
                 attempt = _Command(self._pod, spec["timeout"], done, self._enter(spec["exec"]))
             else:
                 attempt = _Conversation(self._pod, spec["timeout"], done, spec)
-        except OSError:  # this user has no process or descriptor left, which says nothing about the container
+        except OSError:  # this user has no process or descriptor left; that is not a problem of the container
             self._due[kind] += spec["period"]
             return
         self._attempts[kind] = attempt
@@ -121,7 +120,7 @@ class ContainerProbes:
 
 
 class _Attempt:
-    """One run of a probe; `finish` reports what is wrong, or "" if it succeeded."""
+    """One run of a probe; `finish` reports the problem, or "" if it succeeded."""
 
     def __init__(self, pod: PodProcess, timeout: float, done: Callable[[str], None]) -> None:
         self.began = time.monotonic()
@@ -130,13 +129,13 @@ class _Attempt:
         self._done = done
 
     def start(self) -> None:
-        """Take the first step, which may be the last one."""
+        """Take the first step; a conversation may finish in it."""
 
     def close(self) -> None:
         raise NotImplementedError
 
     def reaped(self, pid: int, status: int) -> None:
-        """Only commands are processes."""
+        """Handle the end of a child of the supervisor."""
 
     def finish(self, problem: str) -> None:
         self.close()
@@ -144,7 +143,7 @@ class _Attempt:
 
 
 class _Command(_Attempt):
-    """A command inside the container; it succeeds if it exits with 0."""
+    """A command in the container; it succeeds if it exits with 0."""
 
     def __init__(self, pod: PodProcess, timeout: float, done: Callable[[str], None], process: Container) -> None:
         super().__init__(pod, timeout, done)
@@ -192,7 +191,7 @@ class _Command(_Attempt):
 
 
 class _Conversation(_Attempt):
-    """An HTTP request or a TCP connection over a socket that never blocks."""
+    """An HTTP request or a TCP connection over a non-blocking socket."""
 
     def __init__(self, pod: PodProcess, timeout: float, done: Callable[[str], None], spec: Probe) -> None:
         super().__init__(pod, timeout, done)
@@ -217,7 +216,7 @@ class _Conversation(_Attempt):
 
     def close(self) -> None:
         self._pod.unwatch(self._fd)
-        self._steps.close()  # a TLS connection has its own socket object, which is closed in there
+        self._steps.close()  # this closes the socket object of a TLS connection
         self._socket.close()
 
 
@@ -235,11 +234,11 @@ def _get(sock: socket.socket, http: HttpGet) -> Steps:
     yield from _connect(sock, http)
     if not http["tls"]:
         return (yield from _exchange(sock, http, {BlockingIOError: select.POLLIN}))
-    import ssl  # slow, and only few probes need it
+    import ssl  # it is slow to load, and few probes need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # as a kubelet does: it asks for health, not for secrets
+    context.verify_mode = ssl.CERT_NONE  # the kubelet does not verify certificates either
     waits: Waits = {ssl.SSLWantReadError: select.POLLIN, ssl.SSLWantWriteError: select.POLLOUT}
     with context.wrap_socket(sock, do_handshake_on_connect=False) as encrypted:
         yield from _retried(encrypted.do_handshake, waits)
@@ -247,7 +246,7 @@ def _get(sock: socket.socket, http: HttpGet) -> Steps:
 
 
 def _exchange(sock: socket.socket, http: HttpGet, waits: Waits) -> Steps:
-    """Send the request, which fits into the buffer of a new connection, and read the response."""
+    """Send the request, which fits into the socket buffer, and read the response."""
     yield from _retried(lambda: sock.send(request(http)), waits)
     answer = b""
     while not is_complete(answer):
@@ -259,7 +258,7 @@ def _exchange(sock: socket.socket, http: HttpGet, waits: Waits) -> Steps:
 
 
 def _retried(call: Callable[[], Result], waits: Waits) -> Generator[int, None, Result]:
-    """The result of a call on a socket, repeated whenever the socket is ready for it."""
+    """Repeat a call on a socket whenever the socket is ready, until it has a result."""
     while True:
         try:
             return call()
@@ -269,7 +268,7 @@ def _retried(call: Callable[[], Result], waits: Waits) -> Generator[int, None, R
 
 
 def request(http: HttpGet) -> bytes:
-    """An HTTP request as a kubelet sends it; the probe's own headers come before the usual ones."""
+    """Return an HTTP request as the kubelet sends it; the probe's own headers replace the usual ones."""
     given = {name.lower() for name, _ in http["headers"]}
     usual = [("Host", f"{http['host']}:{http['port']}"), ("User-Agent", "kube-probe/tfjob"), ("Accept", "*/*")]
     headers = [*http["headers"], *(pair for pair in usual if pair[0].lower() not in given), ("Connection", "close")]
@@ -278,7 +277,7 @@ def request(http: HttpGet) -> bytes:
 
 
 def is_complete(answer: bytes) -> bool:
-    """Whether a response, or as much of it as is read, is there; a server may leave the connection open after it."""
+    """Return whether enough of a response has arrived; a server may leave the connection open after it."""
     head, separator, body = answer.partition(b"\r\n\r\n")
     if len(answer) >= _ANSWER or not separator:
         return len(answer) >= _ANSWER
@@ -291,7 +290,7 @@ def is_complete(answer: bytes) -> bool:
 
 
 def problem_of(answer: bytes) -> str:
-    """What is wrong with a response; empty if its status is from 200 to 399."""
+    """Return the problem of a response; empty if its status is from 200 to 399."""
     words = answer.partition(b"\r\n")[0].split()
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         return "the response is not HTTP" if answer else "the connection was closed without a response"

@@ -1,4 +1,4 @@
-"""A command inside a running container: its namespaces, limits, environment, working folder; the caller's terminal."""
+"""Run a command in a running container: in its namespaces and cgroups, with its environment and working folder."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 
 
 class NotRunningError(Exception):
-    """The container that was to be entered does not run."""
+    """The container is not running."""
 
 
 def exec_in(pod_dir: PathLike, container: str, argv: list[str], tty: bool = False) -> int:
-    """Run a command in a container with the caller's stdio, on a terminal of its own if `tty`; returns its code."""
+    """Run a command with the caller's stdio, on a new terminal if `tty`; return its exit code."""
     command = enter_command(pod_dir, container, argv, tty)
-    if tty:
-        return _run_on_terminal(command)
-    return _shell_code(subprocess.call(command))
+    code = _run_on_terminal(command) if tty else subprocess.call(command)
+    return code if code >= 0 else 128 - code
 
 
 def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool = False) -> list[str]:
-    """The argv of a process that enters the container and becomes `argv`."""
+    """Return the argv of a process that enters the container and runs `argv` there."""
     pid = main_process(pod_dir, container)
     if pid is None:
         raise NotRunningError(f"container {container} is not running")
@@ -45,7 +44,7 @@ def enter_command(pod_dir: PathLike, container: str, argv: list[str], tty: bool 
 
 
 def main_process(pod_dir: PathLike, container: str) -> int | None:
-    """The process that a container is, as this machine numbers it; None when it does not run."""
+    """Return the host's pid of a container's main process; None if it is not running."""
     status = pod_files.read_json(f"{os.fspath(pod_dir)}/status.json") or {}
     spec = pod_files.read_json(f"{os.fspath(pod_dir)}/spec.json") or {}
     pid: int = status.get("pids", {}).get(container, 0)
@@ -53,11 +52,8 @@ def main_process(pod_dir: PathLike, container: str) -> int | None:
     return pid if runs else None
 
 
-# In the helper process
-
-
 def helper() -> NoReturn:
-    """Enter the namespaces of a process of a pod and run a command there."""
+    """Enter the namespaces of a pod's process and run a command there; `enter_command` runs this."""
     pod_dir, pid, on_terminal, *command = sys.argv[1:]
     syscalls.restore_signals()
     if on_terminal:
@@ -73,11 +69,15 @@ def helper() -> NoReturn:
     except OSError as error:
         sys.exit(f"tfjob: cannot enter the container: {error.strerror or error}")
     for ignored in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(ignored, signal.SIG_IGN)  # a Ctrl-C is for the command; we wait for what it makes of it
-    child = os.fork()  # a pid namespace is entered by a child only
+        signal.signal(ignored, signal.SIG_IGN)  # Ctrl-C is for the command; this process waits for its reaction
+    child = os.fork()  # setns moves only children into the pid namespace
     if child == 0:
         syscalls.restore_signals()
-        _enter_groups(groups)
+        try:
+            for group in groups:
+                os.write(group, b"0")
+        except OSError as error:  # version 2 also checks the rights for the common ancestor
+            _warn_about_limits(error)
         _become(command, folder, {key: value for key, _, value in pairs}, door)
     signal.signal(signal.SIGTERM, lambda *_: processes.kill(child, signal.SIGTERM))
     _, status = os.waitpid(child, 0)
@@ -85,7 +85,7 @@ def helper() -> NoReturn:
 
 
 def _open_door(pod_dir: str) -> socket.socket | None:
-    """The way to the supervisor for a bind filter; None at a level without addresses."""
+    """Connect to the supervisor, which receives the bind filter; None at a level without addresses."""
     door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         pod_files.use_socket(door.connect, f"{pod_dir}/{bind_rewrite.DOOR}")
@@ -95,23 +95,15 @@ def _open_door(pod_dir: str) -> socket.socket | None:
 
 
 def _open_groups(pid: str) -> list[int]:
-    """The doors of the container's control groups, which are not to be seen from inside of it."""
+    """Open the files of the container's cgroups, which are not visible inside the container."""
     try:
         return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in cgroups.join_files_of(pid)]
     except OSError as error:
-        _tell_no_limits(error)
+        _warn_about_limits(error)
         return []
 
 
-def _enter_groups(groups: list[int]) -> None:
-    try:
-        for group in groups:
-            os.write(group, b"0")
-    except OSError as error:  # version 2 also asks the group that both sides share
-        _tell_no_limits(error)
-
-
-def _tell_no_limits(error: OSError) -> None:
+def _warn_about_limits(error: OSError) -> None:
     sys.stderr.write(f"tfjob: warning: the container's limits do not apply to this command: {error.strerror}\n")
     sys.stderr.flush()
 
@@ -128,22 +120,19 @@ def _become(command: list[str], folder: str, env: dict[bytes, bytes], door: sock
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-# The terminal
-
-
 def _run_on_terminal(command: list[str]) -> int:
-    """Run a command on a new terminal, joined to the caller's stdin and stdout."""
+    """Run a command on a new terminal that is connected to the caller's stdin and stdout."""
     ours, theirs = os.openpty()
     with _terminal_settings(ours):
         process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         _join(ours)
         os.close(ours)
-        return _shell_code(process.wait())
+        return process.wait()
 
 
 def _join(terminal: int) -> None:
-    """Copy stdin to the terminal and the terminal to stdout until its last user closes it."""
+    """Copy stdin to the terminal and the terminal to stdout until the other side is closed."""
     sources = [terminal, 0]
     while True:
         ready, _, _ = select.select(sources, [], [])
@@ -157,16 +146,14 @@ def _join(terminal: int) -> None:
             os.write(1, data)
         if 0 in ready:
             data = os.read(0, 65536)
-            if data:
-                os.write(terminal, data)
-            else:
-                os.write(terminal, b"\x04")  # the end of our input is a Ctrl-D for a terminal
+            os.write(terminal, data or b"\x04")  # at the end of the input, send Ctrl-D
+            if not data:
                 sources.remove(0)
 
 
 @contextmanager
 def _terminal_settings(terminal: int) -> Iterator[None]:
-    """While it lasts: the caller's terminal passes every key on, and the new one has its size."""
+    """Put the caller's terminal in raw mode, and give its size to the new one."""
     if not os.isatty(0):
         yield
         return
@@ -183,7 +170,3 @@ def _terminal_settings(terminal: int) -> Iterator[None]:
     finally:
         signal.signal(signal.SIGWINCH, previous)
         termios.tcsetattr(0, termios.TCSADRAIN, before)
-
-
-def _shell_code(code: int) -> int:
-    return code if code >= 0 else 128 - code

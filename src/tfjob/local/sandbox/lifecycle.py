@@ -12,27 +12,26 @@ if TYPE_CHECKING:
     from .pod_spec import Backoff, Probe, ProbeKind
 
     Tally = tuple[bool | None, bool, int]
-    """A probe's verdict (None before the first one), its last result, and how often in a row that was its result."""
+    """A probe's verdict (None before the first one), its last result, and the length of its current streak."""
 
 
 def exit_code(wait_status: int) -> int:
-    """The code that a container runtime reports: 128 + the signal for a killed process."""
-    number = wait_status & 0x7F
+    """Return the code that a container runtime reports: 128 + the signal for a killed process."""
+    number = exit_signal(wait_status)
     return 128 + number if number else (wait_status >> 8) & 0xFF
 
 
 def exit_signal(wait_status: int) -> int:
-    """The signal that ended the process, 0 for none."""
     return wait_status & 0x7F
 
 
 def restarts(policy: str, code: int, *, unhealthy: bool = False) -> bool:
-    """Whether a container that ended with `code` is started again in place; `unhealthy` if a probe ended it."""
+    """Return whether a container restarts in place; `unhealthy` means that a failed probe ended it."""
     return policy == "Always" or (policy == "OnFailure" and (code != 0 or unhealthy))
 
 
 def delay(restarts_in_a_row: int, backoff: Backoff) -> float:
-    """Seconds to wait before the next restart: none for the first, then doubled up to the limit."""
+    """Return the seconds to wait before the next restart: 0 for the first, then doubled up to the limit."""
     if restarts_in_a_row == 0:
         return 0.0
     return float(min(backoff["initial"] * 2 ** min(restarts_in_a_row - 1, 30), backoff["max"]))
@@ -43,12 +42,12 @@ def termination_reason(code: int, *, started: bool, out_of_memory: bool) -> str:
         return "StartError"
     if code == 0:
         return "Completed"
-    # A killed child raises the counter too while its parent goes on, so the code decides as well.
+    # The kernel counts a killed child too, even if its parent keeps running, so the exit code must match as well.
     return "OOMKilled" if out_of_memory and code == 137 else "Error"
 
 
 def phase(init: Iterable[dict[str, Any]], containers: Iterable[dict[str, Any]], *, done: bool) -> str:
-    """The pod's phase, from the statuses of its init containers (sidecars left out) and of its containers."""
+    """Return the pod's phase from the statuses of its init containers (without sidecars) and of its containers."""
     init, containers = list(init), list(containers)
     if done:
         return "Succeeded" if all(_succeeded(status) for status in (*init, *containers)) else "Failed"
@@ -70,7 +69,7 @@ NEW: Tally = (None, False, 0)
 
 
 def count(tally: Tally, succeeded: bool, probe: Probe) -> Tally:
-    """Add a result: the verdict changes once the result has repeated as often as its threshold says."""
+    """Add a result; the verdict changes once the same result has been seen `threshold` times in a row."""
     verdict, last, in_a_row = tally
     in_a_row = in_a_row + 1 if last == succeeded else 1
     threshold = probe["successThreshold"] if succeeded else probe["failureThreshold"]
@@ -78,10 +77,10 @@ def count(tally: Tally, succeeded: bool, probe: Probe) -> Tally:
 
 
 def first_after(kind: ProbeKind, probe: Probe) -> float:
-    """Seconds from the container's start to the first run of a probe.
+    """Return the seconds from the container's start to the first run of a probe.
 
-    A kubelet runs probes at multiples of their period and skips those within the initial delay. Only a readiness probe
-    runs at once, so that a liveness probe with a threshold of 1 does not kill a container that just starts.
+    The kubelet runs probes at multiples of their period and skips those within the initial delay. Only a readiness
+    probe runs immediately, so that a liveness probe with a threshold of 1 does not kill a container that just started.
     """
     if kind == "readiness":
         return probe["initialDelay"]
@@ -89,15 +88,15 @@ def first_after(kind: ProbeKind, probe: Probe) -> float:
 
 
 def next_at(began: float, ended: float, probe: Probe) -> float:
-    """The time of the next run after one that `began` and `ended`: runs of a probe never overlap."""
+    """Return when the next run is due; runs of a probe never overlap."""
     return max(began + probe["period"], ended)
 
 
 def may_run(kind: ProbeKind, startup: bool | None) -> bool:
-    """Whether a probe runs, by the verdict of the startup probe (True if there is none)."""
+    """Return whether a probe runs, given the verdict of the startup probe (True if there is none)."""
     return (kind == "startup") == (startup is not True)
 
 
 def fails_container(kind: ProbeKind, tally: Tally) -> bool:
-    """Whether the container must be killed; a failed readiness probe only makes it unready."""
+    """Return whether the container must be killed; a failed readiness probe only makes it unready."""
     return kind != "readiness" and tally[0] is False

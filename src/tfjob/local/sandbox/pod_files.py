@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_json(path: str) -> Any:
-    """The JSON in `path`, None when there is no such file or it is not whole."""
+    """Return the JSON in `path`; None if the file is missing or incomplete."""
     try:
         with open(path, "rb") as file:
             return json.loads(file.read())
@@ -23,12 +23,12 @@ def read_json(path: str) -> Any:
 
 
 def write_json(path: str, value: object) -> None:
-    """Replace `path` by `value` in one step."""
+    """Replace the content of `path` atomically."""
     _replace(path, f"{path}.tmp", value, durable=False)
 
 
 def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None:
-    # Without O_TRUNC, so that blocks reserved in the temporary file are used.
+    # Without O_TRUNC, so that the blocks reserved in the temporary file are used.
     fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         data = json.dumps(value).encode()
@@ -48,7 +48,7 @@ def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None
 
 
 def use_socket(method: Callable[[str], None], path: str) -> None:
-    """Call `bind` or `connect` of a socket with a path of any length: the kernel allows 108 bytes."""
+    """Call `bind` or `connect` of a socket with a path of any length; the kernel allows only 108 bytes."""
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         method(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
@@ -57,7 +57,7 @@ def use_socket(method: Callable[[str], None], path: str) -> None:
 
 
 class StatusFile:
-    """status.json; room for its last version is reserved at the start, when there is room."""
+    """status.json; disk space for its last version is reserved at the start, in case the disk fills up later."""
 
     def __init__(self, pod_dir: str, reserve: int) -> None:
         self._path = f"{pod_dir}/status.json"
@@ -68,7 +68,7 @@ class StatusFile:
         os.close(fd)
 
     def write(self, status: object) -> bool:
-        """Replace the status; False when the disk is full and the old one stays."""
+        """Write the status; return False if the disk is full and the old one stays."""
         try:
             write_json(self._path, status)
         except OSError:
@@ -76,13 +76,12 @@ class StatusFile:
         return True
 
     def write_last(self, status: object) -> None:
-        """Replace the status for good, in the reserved room, safe against power loss."""
+        """Write the final status in the reserved space, safe against power loss."""
         _replace(self._path, self._reserved, status, durable=True)
         remove(f"{self._path}.tmp")
 
 
 def remove(path: str) -> None:
-    """Remove a file that may be gone already."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -90,7 +89,7 @@ def remove(path: str) -> None:
 
 
 def take_lock(pod_dir: str) -> int | None:
-    """The fd that holds the pod's lock until it is closed in every process; None when another process has it."""
+    """Return a descriptor that holds the lock until every process has closed it; None if another process has it."""
     fd = os.open(f"{pod_dir}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,22 +100,19 @@ def take_lock(pod_dir: str) -> int | None:
 
 
 def take_lock_unless_launched(pod_dir: str) -> int | None:
-    """The lock's fd, None when the pod has or had a supervisor already."""
+    """Return the lock's descriptor; None if the pod has or had a supervisor already."""
+    launched = f"{pod_dir}/supervisor.json"
     deadline = time.monotonic() + 2
-    while not os.path.exists(f"{pod_dir}/supervisor.json"):
+    while not os.path.exists(launched) and time.monotonic() < deadline:
         lock = take_lock(pod_dir)
         if lock is not None:
-            if os.path.exists(f"{pod_dir}/supervisor.json"):
-                return None
-            return lock
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.005)  # somebody only looks whether it is held
+            return None if os.path.exists(launched) else lock
+        time.sleep(0.005)  # `is_locked` may hold it for a moment
     return None
 
 
 def is_locked(path: str) -> bool:
-    """Whether a process holds the lock on this file; a missing file is not locked."""
+    """Return whether a process holds the lock on this file; a missing file is not locked."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -131,7 +127,7 @@ def is_locked(path: str) -> bool:
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """What stays while a path names the same file; None when there is none."""
+    """Return a value that stays the same while a path names the same file; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -140,7 +136,7 @@ def file_identity(path: str) -> tuple[int, int] | None:
 
 
 def file_version(path: str) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced: its time alone may not, within one tick of the clock."""
+    """Return a value that changes when a file is written or replaced; its time alone may not, within one clock tick."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,7 +1,7 @@
 """The process that supervises one pod: it starts, watches, restarts and ends the pod's containers.
 
-It belongs to init, not to whoever launched it, and is PID 1 of the pod's pid namespace, so that nothing of the pod
-can outlive it. It has one thread and one poll loop; what it knows is in its pod directory, where the kubelet reads it.
+It is detached from the process that launched it, and is PID 1 of the pod's pid namespace, so that no process of the pod
+can outlive it. It has one thread and one poll loop. The kubelet reads its status from the pod's folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import bind_rewrite, container, pod_files, processes, syscalls
 from .bind_rewrite import BindRewriter
 from .container_log import timestamp
 from .lifecycle import phase
-from .rootfs import MemoryVolumes
+from .rootfs import make_memory_volumes, remove_memory_volumes
 from .supervised_container import Member
 
 TYPE_CHECKING = False
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from .pod_spec import PodSpec, PodStatusFile, Secrets
 
-_SHM = "/dev/shm"  # noqa: S108 -- not ours to write: we cover it
-_TICK = 0.25  # seconds between looks at the memory, and at the lifeline where nobody tells of its end
-_LONG_TICK = 2.0  # the same where the kernel tells
-_MOMENT = 0.05  # a file's end is told just before its lock is free
-_WARNINGS = 50  # how many the status keeps: probes may fail in ever new ways
-_KILL_PATIENCE = 2.0  # an init that does not answer for so long is killed itself
+_SHM = "/dev/shm"  # noqa: S108 -- a tmpfs of the pod is mounted over it
+_TICK = 0.25  # seconds between checks of the memory, and of the lifeline without inotify
+_LONG_TICK = 2.0  # seconds between checks of the lifeline with inotify
+_MOMENT = 0.05  # seconds: inotify reports that a file was closed just before its lock is released
+_WARNINGS = 50  # the number of warnings in the status; a probe may fail with a new message each time
+_KILL_PATIENCE = 2.0  # seconds after which an init that does not respond is killed
 
 
 def main() -> None:
@@ -41,16 +41,17 @@ def main() -> None:
 
 
 def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
-    """Supervise a pod to its end; the secrets come by stdin, "ready" goes to stdout.
+    """Supervise a pod until it ends; read the secrets from stdin and write "ready" to stdout.
 
-    `forked` says that this process comes from a fork server: programs that may start warm do, each in a fork of it,
-    out of which this function raises container.Become.
+    `forked` means that this process is a fork of a fork server: programs that may start warm run in forks of this
+    process, in which this function raises container.Become.
     """
     pod_dir = os.path.realpath(pod_dir)
     with open(0, "rb", closefd=False) as pipe:
-        if not (told := pipe.read()):
-            os._exit(1)  # the launcher died before it said what the pod needs; another one starts it
-    secrets, spec = json.loads(told), pod_files.read_json(f"{pod_dir}/spec.json")
+        data = pipe.read()
+    if not data:
+        os._exit(1)  # the launcher died before it wrote the secrets
+    secrets, spec = json.loads(data), pod_files.read_json(f"{pod_dir}/spec.json")
     try:
         if not spec or spec.get("schema") != 1:
             raise ValueError(f"{pod_dir}/spec.json does not describe a pod in schema 1")
@@ -61,7 +62,7 @@ def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
     except (OSError, ValueError) as error:
         _answer(f"error {getattr(error, 'strerror', None) or error}")
         os._exit(1)
-    if os.fork() == 0:  # now an orphan, and PID 1 of the new pid namespace if there is one
+    if os.fork() == 0:  # the child is detached, and PID 1 of the new pid namespace if there is one
         try:
             _supervise(pod_dir, spec, secrets, forked)
         except container.Become:
@@ -80,11 +81,12 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets, forked: bool) -> N
     if lock is None:
         _answer("ready")
         os._exit(0)
-    identity = _identity(int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid())
+    host_pid = int(os.readlink("/proc/self")) if spec["level"] == "full" else os.getpid()
+    identity = {"pid": host_pid, "startTime": processes.start_time(host_pid)}
     try:
         pod = PodProcess(pod_dir, spec, secrets, forked=forked)
         pod.prepare()
-        pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # from now on we may be told to stop
+        pod_files.write_json(f"{pod_dir}/supervisor.json", identity)  # `supervisor.stop` works from now on
     except OSError as error:
         _answer(f"error {error.strerror or error}")
         raise
@@ -93,26 +95,12 @@ def _supervise(pod_dir: str, spec: PodSpec, secrets: Secrets, forked: bool) -> N
     os._exit(0)
 
 
-def _identity(host_pid: int) -> dict[str, object]:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            boot_id = file.read().strip()
-    except FileNotFoundError:
-        boot_id = ""
-    return {
-        "pid": host_pid,
-        "startTime": processes.start_time(host_pid),
-        "bootId": boot_id,
-        "at": timestamp(time.time()),
-    }
-
-
 def _answer(text: str) -> None:
-    """Tell the launcher, and let it go."""
+    """Answer the launcher and close the pipes to it."""
     try:
         os.write(1, text.encode())
     except OSError:
-        pass  # it did not wait
+        pass  # it has not waited
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -120,9 +108,9 @@ def _answer(text: str) -> None:
 
 
 class PodProcess:
-    """The pod's whole life; `prepare`, then `run` until it is over."""
+    """The supervisor's state and poll loop: call `prepare`, then `run`."""
 
-    def __init__(self, pod_dir: str, spec: PodSpec, secrets: Secrets, *, forked: bool = False) -> None:
+    def __init__(self, pod_dir: str, spec: PodSpec, secrets: Secrets, *, forked: bool) -> None:
         self.pod_dir = pod_dir
         self.forked = forked
         self.spec = spec
@@ -131,30 +119,26 @@ class PodProcess:
         self._warnings: list[str] = []
         self.secrets = secrets
         self._started = time.time()
-        self._volumes = MemoryVolumes(spec["tmpfs"], secrets["files"], mounted=self.full)
         self._init = [Member(self, c, "init") for c in spec["initContainers"]]
         self._apps = [Member(self, c, "app") for c in spec["containers"]]
         self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
         reserve = 32768 + 16384 * (len(self._init) + len(self._apps))
         self._status = pod_files.StatusFile(pod_dir, reserve)
-        self.rewrites_binds = self._binds is not None  # by a filter in each container
+        self.rewrites_binds = self._binds is not None
         self._dirty = True
         self._poll = select.poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._reason = ""
         self._message = ""
-        self._stopping = False  # somebody asked for the end
-        self._deadline: float | None = None  # when SIGTERM has had its chance
+        self._stopping = False  # the pod is to end
+        self._deadline: float | None = None  # when SIGKILL follows SIGTERM
         self._forced = False
-        self._stopped = False  # something ran when its end was asked for
-        self._term = False  # SIGTERM has come and waits to be heard
+        self._stopped = False  # a container was running when the pod was to end
+        self._term = False  # SIGTERM has arrived and is not handled yet
         self._next_tick = 0.0
         self._lifeline_tick = _TICK
 
-    # The start
-
     def prepare(self) -> None:
-        """Namespaces, signals, and the volumes in memory."""
         if self.full:
             self.host_proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             syscalls.unshare(syscalls.NEWNS)
@@ -162,13 +146,13 @@ class PodProcess:
             flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
             syscalls.mount("proc", "/proc", "proc", flags | syscalls.MS_NOEXEC)
             if os.path.isdir(_SHM):
-                # The pod's own, as on a cluster; nothing stays behind in the host's.
+                # Each pod has its own, as on a cluster, and leaves nothing behind in the host's.
                 syscalls.mount("tmpfs", _SHM, "tmpfs", flags, "mode=1777")
         elif sys.platform == "linux":
             syscalls.become_subreaper()
         if sys.platform == "linux":
             syscalls.set_process_name("tfjob-pod")
-        self._volumes.make()
+        make_memory_volumes(self.spec["tmpfs"], self.secrets["files"], mounted=self.full)
         if self._binds:
             self._accept_listeners()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -185,7 +169,7 @@ class PodProcess:
         self._write_status()
 
     def _accept_listeners(self) -> None:
-        """Take over the bind filters of commands that `exec` runs in the pod."""
+        """Receive the bind filters of commands that `exec` runs in the pod."""
         door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         pod_files.use_socket(door.bind, f"{self.pod_dir}/{bind_rewrite.DOOR}")
 
@@ -202,15 +186,14 @@ class PodProcess:
             changes = syscalls.inotify()
             syscalls.inotify_watch(changes, os.path.dirname(self.spec["lifeline"]))
         except OSError:
-            return  # the limits of this user
+            return  # this user has reached a limit
+
+        def on_change(_: int) -> None:
+            os.read(changes, 65536)
+            self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
+
         self._lifeline_tick = _LONG_TICK
-        self.watch(changes, lambda _: self._on_change(changes))
-
-    def _on_change(self, changes: int) -> None:
-        os.read(changes, 65536)
-        self._next_tick = min(self._next_tick, time.monotonic() + _MOMENT)
-
-    # The loop
+        self.watch(changes, on_change)
 
     def watch(self, fd: int, handler: Callable[[int], None], events: int = select.POLLIN) -> None:
         self._handlers[fd] = handler
@@ -229,7 +212,6 @@ class PodProcess:
         self._dirty = True
 
     def run(self) -> None:
-        """Until every container is over for good and the last status is written."""
         while not self._advance():
             self._write_status()
             for fd, events in self._poll.poll(self._patience() * 1000):
@@ -240,21 +222,22 @@ class PodProcess:
         self._finish()
 
     def _patience(self) -> float:
-        """Seconds until something is due without any event."""
         now = time.monotonic()
         due = [30.0]
         if self._dirty or self.spec["lifeline"] or any(member.polls_memory for member in self._members):
             due.append(self._next_tick - now)
         if self._deadline is not None:
             due.append(self._deadline - now)
-        due.extend(wait for member in self._members if (wait := member.due_in(now)) is not None)
+        for member in self._members:
+            due.extend(member.due_in(now))
         return max(0.0, min(due))
 
     def _tick(self) -> None:
         now = time.monotonic()
         if self._term:
             self._term = False
-            self._stop(self._requested_grace())
+            request = pod_files.read_json(f"{self.pod_dir}/stop.json") or {}
+            self._stop(float(request.get("grace", self.spec["grace"])))
         for member in self._members:
             member.tick(now)
         if now >= self._next_tick:
@@ -278,13 +261,11 @@ class PodProcess:
         return [member for member in self._init if member.is_sidecar]
 
     def _advance(self) -> bool:
-        """Start what may start now, end what must end; True when the pod is over."""
+        """Start and end containers as the pod's state requires; return True when the pod is over."""
         mains = [member for member in self._members if not member.is_sidecar]
         failed_init = any(member.is_over and not member.succeeded for member in self._init if not member.is_sidecar)
         if self._stopping or failed_init or all(member.is_over for member in self._apps):
-            if any(member.is_running for member in mains):
-                return False
-            return self._end_sidecars()
+            return not any(member.is_running for member in mains) and self._end_sidecars()
         for member in self._init:
             member.start_if_due()
             if not member.lets_next_start:
@@ -294,7 +275,7 @@ class PodProcess:
         return False
 
     def _end_sidecars(self) -> bool:
-        """End them one after another, the last first, as the kubelet does; True when none is left."""
+        """End the sidecars one by one, the last one first, as the kubelet does; return True when none is left."""
         running = [member for member in self._sidecars if member.is_running]
         for member in self._sidecars:
             member.never_restart()
@@ -304,8 +285,6 @@ class PodProcess:
             self._deadline = time.monotonic() + self.spec["grace"]
         running[-1].terminate()
         return False
-
-    # The end
 
     def _on_term(self, *_: object) -> None:
         self._term = True
@@ -325,14 +304,8 @@ class PodProcess:
             for member in self._members:
                 member.reaped(pid, status)
 
-    def _requested_grace(self) -> float:
-        """The pod's own grace, or the one that a call of `stop` left for us."""
-        request = pod_files.read_json(f"{self.pod_dir}/stop.json") or {}
-        grace = request.get("grace")
-        return self.spec["grace"] if grace is None else float(grace)
-
     def _stop(self, grace: float) -> None:
-        """SIGTERM to all, SIGKILL after `grace`; a second call can only shorten it."""
+        """Send SIGTERM to all containers, and SIGKILL after `grace` seconds; a second call can only shorten that."""
         deadline = time.monotonic() + grace
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
         self._stopping = True
@@ -352,22 +325,16 @@ class PodProcess:
     def _finish(self) -> None:
         if not self.full:
             processes.sweep(self.spec["uid"])
-            for problem in self._volumes.remove():
+            for problem in remove_memory_volumes(self.spec["tmpfs"]):
                 self.warn(problem)
-        try:
-            os.unlink(f"{self.pod_dir}/{bind_rewrite.DOOR}")  # a record that holds a socket cannot be copied
-        except FileNotFoundError:
-            pass  # not every level has one
+        pod_files.remove(f"{self.pod_dir}/{bind_rewrite.DOOR}")  # a folder that contains a socket cannot be copied
         self._status.write_last(self.status(done=True))
-
-    # The status
 
     def _write_status(self) -> None:
         if self._dirty:
             self._dirty = not self._status.write(self.status(done=False))
 
     def status(self, *, done: bool) -> PodStatusFile:
-        """What status.json says now."""
         members = self._members
         mains = [member.status() for member in self._init if not member.is_sidecar]
         apps = [member.status() for member in self._apps]

@@ -27,6 +27,28 @@ class WarmProgram(TypedDict):
     module: bool
 
 
+class ContainerPlan(TypedDict):
+    """What a process needs to start in a container; every path is the host's.
+
+    `shownArgv` is `argv` without the values of Secrets. `hostProc` is a descriptor of the host's /proc, in which a
+    workload finds its pid on the host. A fork of a fork server runs `warm` instead of `argv`.
+    """
+
+    uid: str
+    hostname: str
+    argv: list[str]
+    shownArgv: list[str]
+    env: dict[str, str]
+    cwd: str
+    namespaces: bool
+    rewriteBinds: bool
+    rootDir: str
+    mounts: list[Mount]
+    cgroupFiles: list[str]
+    hostProc: int | None
+    warm: WarmProgram | None
+
+
 class HttpGet(TypedDict):
     """The request of an HTTP probe; TLS certificates are not verified."""
 

@@ -1,10 +1,10 @@
 """The processes of this machine: their parents, their memory, and which of them carry the mark of a pod.
 
-Read from /proc where it exists, from `ps` elsewhere (macOS; not tested there).
+This is read from /proc where it exists, and from `ps` elsewhere (macOS; not tested there).
 
-The arguments and environment variables that other processes read in /proc are in memory that a process is born with. A
-forked process writes over its copy, as far as there is room, so that it looks like one that was started as its program
-and is found by the mark of its pod.
+/proc shows a process's arguments and environment variables from memory that is laid out at exec. A forked process
+overwrites its copy, as far as there is room, so that it looks as if its program had been started with exec and can be
+found by the mark of its pod.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ import os
 import signal
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MARK = "TFJOB_POD"
 """The environment variable that every process of a pod carries; its value is the pod's uid."""
 _HAS_PROC = os.path.isdir("/proc/self")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOM = " " * 2048
-"""A last word for a process whose forks will write over its words."""
+"""A last argument that gives the forks of a process room for their own arguments."""
 BLANK_MARK = "0" * 98304
-"""The value of the mark in a process whose forks will write their variables over it."""
-_ARG_START, _ENV_START = 45, 47  # fields of stat, counted from the state; the ends follow
+"""The value of the mark in a process whose forks will overwrite it with their environment variables."""
+_ARG_START, _ENV_START = 45, 47  # fields of stat, counted from the state; the end is the next field
 
 
 def table() -> dict[int, tuple[int, int]]:
-    """pid -> (parent, resident bytes) of every process that is visible here."""
+    """Return pid -> (parent, resident bytes) of every visible process."""
     if not _HAS_PROC:
         rows = (line.split() for line in _ps("ax", "pid=,ppid=,rss="))
         return {int(pid): (int(parent), int(rss) * 1024) for pid, parent, rss in rows}
@@ -41,12 +45,12 @@ def table() -> dict[int, tuple[int, int]]:
 
 
 def descendants(pid: int) -> dict[int, int]:
-    """pid -> resident bytes of every child, grandchild ... of `pid`."""
+    """Return pid -> resident bytes of every child, grandchild ... of `pid`."""
     return descendants_of([pid])[pid]
 
 
 def descendants_of(pids: list[int]) -> dict[int, dict[int, int]]:
-    """The same of several processes, by one look at the machine."""
+    """Return the descendants of several processes from one process table."""
     children: dict[int, list[int]] = {}
     everyone = table()
     for child, (parent, _) in everyone.items():
@@ -62,7 +66,7 @@ def descendants_of(pids: list[int]) -> dict[int, dict[int, int]]:
 
 
 def proportional_memory(pid: int) -> int | None:
-    """Bytes of memory with shared pages counted in part; None where the kernel does not say."""
+    """Return the memory in bytes, with shared pages divided among their users; None if unknown."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as rollup:
             for line in rollup:
@@ -74,19 +78,19 @@ def proportional_memory(pid: int) -> int | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When a process began, in kernel ticks since boot: with the pid it names one process for ever."""
+    """Return when a process began, in kernel ticks since boot; together with the pid, this identifies one process."""
     fields = _stat(pid) if _HAS_PROC else None
     return int(fields[19]) if fields else None
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """What a process has used of the CPU, with its children that have ended; None where the kernel does not say."""
+    """Return the CPU time of a process and of its children that have ended; None if unknown."""
     fields = _stat(pid) if _HAS_PROC else None
     return sum(map(int, fields[11:15])) / _TICKS if fields else None
 
 
 def marked(uid: str) -> list[int]:
-    """The processes that carry the mark of pod `uid`, this one excepted."""
+    """Return the processes that carry the mark of pod `uid`, except this one."""
     if not _HAS_PROC:
         rows = (line.split() for line in _ps("axeww", "pid=,command="))
         return [int(row[0]) for row in rows if f"{MARK}={uid}" in row[1:] and int(row[0]) != os.getpid()]
@@ -102,28 +106,23 @@ def is_marked(pid: int, uid: str) -> bool:
         return False
 
 
-def sweep(uid: str) -> int:
-    """Kill every process that still carries the mark of pod `uid`; returns how many there were."""
-    killed: set[int] = set()
+def sweep(uid: str) -> None:
     for _ in range(100):  # a process may fork while we look
         pids = [pid for pid in marked(uid) if not is_zombie(pid)]
         if not pids:
-            break
+            return
         for pid in pids:
             kill(pid, signal.SIGKILL)
-        killed.update(pids)
         time.sleep(0.005)
-    return len(killed)
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only waits for its parent to notice."""
     fields = _stat(pid) if _HAS_PROC else None
     return fields is not None and fields[0] == "Z"
 
 
 def kill(pid: int, number: int) -> None:
-    """Send a signal; a process that is gone or not ours is no error."""
+    """Send a signal; a process that is gone or belongs to another user is not an error."""
     if pid <= 0:
         raise ValueError(f"{pid} is not a process id: the signal would go to a process group")
     try:
@@ -132,8 +131,27 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the name (which may hold blanks): state, parent, ..."""
+def fork_for(action: Callable[[], object], fork: Callable[[], int] = os.fork) -> int:
+    """Fork a child that runs `action` and exits with the errno of its failure; return its pid."""
+    child = fork()
+    if child == 0:
+        try:
+            action()
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno or 255)
+    return child
+
+
+def check_child(child: int, problem: str) -> None:
+    """Wait for a child of `fork_for`; raise its error."""
+    number = abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if number:
+        raise OSError(number, f"{problem}: {os.strerror(number)}")
+
+
+def _stat(pid: int | str) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the name (which may contain blanks): state, parent, ..."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -141,8 +159,7 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def _ps(*arguments: str) -> list[str]:
-    flags, columns = arguments
+def _ps(flags: str, columns: str) -> list[str]:
     with os.popen(f"ps {flags} -o {columns}") as output:  # noqa: S605 -- our own words
         return output.read().splitlines()
 
@@ -155,9 +172,9 @@ def show_words(argv: list[str]) -> None:
 
 
 def show_variables(env: dict[str, str]) -> None:
-    """Show these, the mark first, in a process that was born with a blank one; without /proc nothing changes.
+    """Write these over the blank mark with which this process was started, the pod's mark first.
 
-    What else it was born with stays: libraries may hold on to it, and it says the same.
+    The other variables in that memory stay: libraries may hold pointers to them, and their values are the same.
     """
     start, length = _born_with(_ENV_START)
     blank = f"{MARK}={BLANK_MARK}".encode()
@@ -171,11 +188,7 @@ def show_variables(env: dict[str, str]) -> None:
 
 
 def _born_with(field: int) -> tuple[int, int]:
-    """The address and the length of a piece of memory that stat tells of; no length if it does not."""
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        start, end = int(fields[field]), int(fields[field + 1])
-    except (OSError, ValueError, IndexError):
-        return 0, 0
+    """Return the address and the length of the memory that two fields of stat delimit; (0, 0) if unknown."""
+    fields = _stat("self")
+    start, end = map(int, fields[field : field + 2]) if fields else (0, 0)
     return start, end - start if start else 0

@@ -1,16 +1,16 @@
 """A container's root, made of the host's own files and the pod's volumes, in a private mount namespace.
 
-The root is a plain directory of the pod: every entry of the host's / is bound into it, and what the container writes
-beside them stays there. A volume whose path does not exist needs a mount point: in a directory of the system we put a
-layer (a directory of the pod holding binds of the same entries) over it, so the host never changes; in a directory of
-the user a layer would hide new files from them, so we make the mount point on the host and remove it afterwards.
+The root is a plain folder of the pod: every entry of the host's / is bound into it, and it keeps the other files that
+the container writes to /. A volume whose path does not exist needs a mount point. In a folder of the system, a layer (a
+folder of the pod with binds of the same entries) covers that folder, so the host never changes. In a folder of the user
+a layer would hide new files from them, so the mount point is created on the host and removed afterwards.
 
     DIRECTORY/root     the skeleton of /, and the container's own writes
-    DIRECTORY/layers/  one directory for each covered directory
+    DIRECTORY/layers/  one folder for each covered folder
     DIRECTORY/journal  JSON lines: which entries are only mount points (removed by rmdir or unlink, never entered)
 
-`MemoryVolumes` holds the pod's volumes in memory, secrets among them. Where nothing can be mounted they are folders
-that are removed with the pod.
+Volumes in memory, including secrets, are mounted once for the whole pod. At levels without mounts they are folders,
+which are removed with the pod.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from . import syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from .pod_spec import Mount, SecretFile, Tmpfs
 
 
-_MANY_ENTRIES = 500  # above it an overlay (0.5 ms) replaces one bind for each entry (0.1 ms each, and growing)
+_MANY_ENTRIES = 500  # larger folders are covered by an overlay (0.5 ms), not by a bind per entry (0.1 ms and more each)
 _SYSTEM = frozenset(
     ["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "snap", "sys", "usr", "var"]
 )
@@ -41,20 +41,20 @@ _POINT_TEXT = "Mount point of a running tfjob pod, removed when it ends. Made be
 _POINT_NAME = ".tfjob-mount-point"
 
 
-def build(directory: str, mounts: Iterable[Mount], *, fresh_proc: bool, keep: Iterable[str] = ()) -> str:
+def build(directory: str, mounts: Iterable[Mount], *, keep: Iterable[str] = ()) -> str:
     """Assemble a container's root below `directory` and return its path; needs a private mount namespace.
 
-    `keep` names host paths that must stay the host's own even where an overlay covers their parent.
+    `keep` names host paths that stay the host's own even if an overlay covers their parent.
     """
     root = _Root(directory, [directory, *keep])
-    root.cover_slash(fresh_proc)
+    root.cover_slash()
     for mount in sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/")):
         root.place(mount["source"], mount["target"], read_only=mount["readOnly"])
     return root.path
 
 
 def resolve(root: str, path: str) -> str:
-    """Follow the symbolic links of `path` as a process whose root is `root` would; missing parts are kept."""
+    """Resolve the symbolic links of `path` as a process with this root would; missing parts are kept."""
     done, todo, links = "", path.split("/")[::-1], 0
     while todo:
         part = todo.pop()
@@ -78,7 +78,7 @@ def resolve(root: str, path: str) -> str:
 
 
 class _Root:
-    """The root while it is put together; `_ground` knows on what each known path stands: pod, host or volume."""
+    """A root under construction; `_ground` records whether a path belongs to the pod, the host or a volume."""
 
     def __init__(self, directory: str, keep: list[str]) -> None:
         self.path = f"{directory}/root"
@@ -89,18 +89,16 @@ class _Root:
         os.makedirs(self.path, exist_ok=True)
         os.makedirs(f"{directory}/layers", exist_ok=True)
 
-    def cover_slash(self, fresh_proc: bool) -> None:
-        """Fill the root with the entries of /."""
-        os.chmod(self.path, 0o755)  # noqa: S103 -- as a root is
-        syscalls.bind(self.path, self.path)  # pivot_root wants a mount point
-        skip = {"proc"} if fresh_proc else set()
-        self._mirror("/", "", self.path, skip)
+    def cover_slash(self) -> None:
+        """Fill the root with the entries of / and a new /proc."""
+        os.chmod(self.path, 0o755)  # noqa: S103 -- the mode of /
+        syscalls.bind(self.path, self.path)  # pivot_root needs a mount point
+        self._mirror("/", "", self.path)
         self._ground["/"] = "pod"
-        if fresh_proc:
-            os.makedirs(f"{self.path}/proc", exist_ok=True)
-            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-            syscalls.mount("proc", f"{self.path}/proc", "proc", flags)
-            self._ground["/proc"] = "host"
+        os.makedirs(f"{self.path}/proc", exist_ok=True)
+        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+        syscalls.mount("proc", f"{self.path}/proc", "proc", flags)
+        self._ground["/proc"] = "host"
 
     def place(self, source: str, target: str, *, read_only: bool) -> None:
         """Mount `source` at the container's `target`, whose parents may be missing."""
@@ -137,7 +135,8 @@ class _Root:
             self._journal({"point": inside})
         os.makedirs(point if is_folder else os.path.dirname(point), exist_ok=True)
         if users:
-            _write(f"{point}/{_POINT_NAME}" if is_folder else point, f"{_POINT_TEXT}{above}\n")
+            with open(f"{point}/{_POINT_NAME}" if is_folder else point, "w") as file:
+                file.write(f"{_POINT_TEXT}{above}\n")
             self._hold_point(point, inside)
         elif not is_folder:
             _touch(point)
@@ -148,7 +147,7 @@ class _Root:
         return self._ground[inside]
 
     def _hold_point(self, point: str, inside: str) -> None:
-        """Keep others from removing a mount point of ours on the host: removing it would unmount our volume."""
+        """Lock a mount point that tfjob created on the host: removing it would unmount the volume."""
         if self._ground_of(inside) != "host" or _made_below(point) is None:
             return
         self._journal({"point": inside})
@@ -156,7 +155,6 @@ class _Root:
         fcntl.flock(held, fcntl.LOCK_SH)
 
     def _cover(self, inside: str) -> None:
-        """Put a layer of ours over a directory of the host."""
         layer = f"{self._directory}/layers/{self._layers}"
         self._layers += 1
         os.makedirs(layer, exist_ok=True)
@@ -164,12 +162,12 @@ class _Root:
         os.chmod(layer, stat.S_IMODE(os.stat(covered).st_mode) | 0o700)
         if len(os.listdir(covered)) > _MANY_ENTRIES and self._overlay(inside, layer):
             return
-        self._mirror(covered, inside, layer, set())
+        self._mirror(covered, inside, layer)
         syscalls.bind(layer, covered)
         self._ground[inside] = "pod"
 
     def _overlay(self, inside: str, layer: str) -> bool:
-        """Cover a large directory by an overlay; False where it would hide a mount or the kernel refuses."""
+        """Cover a large folder with an overlay; return False if it would hide a mount or the kernel rejects it."""
         covered = self.path + inside
         if any(point.startswith(f"{inside}/") for point in mount_points()):
             return False
@@ -193,10 +191,10 @@ class _Root:
         self._ground[inside] = "pod"
         return True
 
-    def _mirror(self, source: str, inside: str, layer: str, skip: set[str]) -> None:
-        """Recreate every entry of `source` in `layer`: links as links, all else as binds."""
-        entries = [entry for entry in os.scandir(source) if entry.name not in skip and _belongs(entry, inside)]
-        # The entry that holds the pod first: a recursive bind of it would copy every mount made before.
+    def _mirror(self, source: str, inside: str, layer: str) -> None:
+        """Recreate every entry of `source` in `layer`: links as links, everything else as binds."""
+        entries = [entry for entry in os.scandir(source) if _is_visible(entry, inside)]
+        # The entry that contains the pod comes first: a recursive bind of it would copy all earlier mounts.
         entries.sort(key=lambda entry: not f"{self._directory}/".startswith(f"{inside}/{entry.name}/"))
         self._journal({"skeleton": os.path.relpath(layer, self._directory), "entries": [e.name for e in entries]})
         for entry in entries:
@@ -211,7 +209,7 @@ class _Root:
                 _touch(target)
             try:
                 syscalls.bind(entry.path, target)
-            except OSError as error:  # another user's FUSE mount, or an entry that is gone by now
+            except OSError as error:  # another user's FUSE mount, or an entry that has been removed
                 if error.errno not in (errno.EACCES, errno.ENOENT):
                     raise
             self._ground.setdefault(f"{inside}/{entry.name}", "host")
@@ -221,17 +219,16 @@ class _Root:
             journal.write(json.dumps(line) + "\n")
 
 
-def _belongs(entry: os.DirEntry[str], inside: str) -> bool:
-    """Whether a container sees this entry: a container's /dev has no disks and no consoles."""
+def _is_visible(entry: os.DirEntry[str], inside: str) -> bool:
+    """Return whether a container sees this entry of the folder `inside`: /dev has no disks and no consoles."""
     if inside != "/dev":
-        return True
-    if entry.name.startswith(("tty", "vcs")) and entry.name != "tty":
-        return False
-    return not stat.S_ISBLK(entry.stat(follow_symlinks=False).st_mode)
+        return f"{inside}/{entry.name}" != "/proc"
+    is_console = entry.name.startswith(("tty", "vcs")) and entry.name != "tty"
+    return not is_console and not stat.S_ISBLK(entry.stat(follow_symlinks=False).st_mode)
 
 
 def _belongs_to_user(path: str) -> bool:
-    """Whether a directory of the host is the user's own; root owns the system's too, which are not meant."""
+    """Return whether a folder of the host is the user's own; those of the system do not count, even for root."""
     if os.stat(path).st_uid != os.geteuid():
         return False
     return os.geteuid() != 0 or (path not in _SHARED and path.split("/")[1] not in _SYSTEM)
@@ -241,49 +238,42 @@ def _touch(path: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-
-
-# Removal
-
-
 class RootfsBusyError(Exception):
-    """Something is still mounted below the directory that was to be removed."""
+    """A folder cannot be removed because something is mounted below it."""
 
 
 def mount_points() -> list[str]:
-    """Where something is mounted, as this process sees it."""
     try:
         with open("/proc/self/mountinfo", "rb") as mountinfo:
             fields = [line.split(b" ")[4] for line in mountinfo]
     except FileNotFoundError:  # no mount namespaces on this system
         return []
-    # The kernel writes blanks and backslashes as octal escapes, which Python's codec undoes.
+    # The kernel writes blanks and backslashes as octal escapes, which Python's codec decodes.
     return [os.fsdecode(field.decode("unicode_escape").encode("latin-1")) for field in fields]
 
 
 def remove_rootfs(pod_dir: str | os.PathLike[str]) -> None:
-    """Remove what `build` made for any container of a pod that is over; refuses while anything is mounted there."""
+    """Remove the roots of a pod that is over; raise RootfsBusyError if something is still mounted."""
+    _check_unmounted(pod_dir)
     base = f"{os.path.realpath(pod_dir)}/rootfs"
-    busy = [point for point in mount_points() if point.startswith(f"{os.path.realpath(pod_dir)}/")]
-    if busy:
-        raise RootfsBusyError(f"cannot remove {pod_dir}: {busy[0]} is still mounted")
-    if not os.path.isdir(base):
-        return
-    for name in os.listdir(base):
-        remove_container_root(f"{base}/{name}")
-    os.rmdir(base)
+    if os.path.isdir(base):
+        for name in os.listdir(base):
+            remove_container_root(f"{base}/{name}")
+        os.rmdir(base)
+
+
+def _check_unmounted(folder: str | os.PathLike[str]) -> None:
+    above = f"{os.path.realpath(folder)}/"
+    for point in mount_points():
+        if point.startswith(above):
+            raise RootfsBusyError(f"cannot remove {folder}: {point} is still mounted")
 
 
 def remove_container_root(directory: str) -> None:
-    """Remove one container's root: its mount points by rmdir and unlink only, its own files with care."""
+    """Remove one container's root: mount points only with rmdir and unlink, its own files recursively."""
     if not os.path.isdir(directory):
         return
-    real = os.path.realpath(directory)
-    if any(point.startswith(f"{real}/") for point in mount_points()):
-        raise RootfsBusyError(f"cannot remove {directory}: something is still mounted below it")
+    _check_unmounted(directory)
     release_points(directory)
     for line in _journal_lines(directory):
         for name in line.get("entries", ()):
@@ -294,11 +284,10 @@ def remove_container_root(directory: str) -> None:
 
 
 def release_points(directory: str) -> None:
-    """Remove the mount points that this container needed on the host and that no other pod uses."""
+    """Remove the mount points that were created on the host for this container and that no other pod uses."""
     for line in _journal_lines(directory):
-        point = line.get("point")
-        if point:
-            _release_point(point)
+        if "point" in line:
+            _release_point(line["point"])
 
 
 def _release_point(point: str) -> None:
@@ -319,14 +308,14 @@ def _release_point(point: str) -> None:
         while parent != above:
             os.rmdir(parent)
             parent = os.path.dirname(parent)
-    except OSError:  # another pod uses it, or somebody put files beside it: then it stays
-        return
+    except OSError:
+        pass  # another pod uses it, or its folder contains other files
     finally:
         os.close(held)
 
 
 def _made_below(point: str) -> str | None:
-    """The directory below which `point` was made by us, None for anything that is not ours."""
+    """Return the folder below which tfjob created `point`; None if tfjob did not create it."""
     try:
         path = f"{point}/{_POINT_NAME}" if os.path.isdir(point) else point
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -347,7 +336,7 @@ def _journal_lines(directory: str) -> list[dict[str, Any]]:
 
 
 def _remove_mount_point(path: str) -> None:
-    """Remove an entry that was only there to be mounted on; a mount or a content that we do not know stops us."""
+    """Remove an empty mount point; fail if it is mounted or has content."""
     try:
         if os.path.isdir(path) and not os.path.islink(path):
             os.rmdir(path)
@@ -358,7 +347,7 @@ def _remove_mount_point(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a file or directory tree without following a link or leaving its file system."""
+    """Remove a file or folder tree without following links or leaving its file system."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -367,7 +356,7 @@ def remove_tree(path: str) -> None:
         os.unlink(path)
         return
     if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
-        os.chmod(path, 0o700)  # the job made it so; it is ours to remove
+        os.chmod(path, 0o700)  # the job has restricted it
     for entry in os.scandir(path):
         if entry.stat(follow_symlinks=False).st_dev != status.st_dev:
             raise RootfsBusyError(f"cannot remove {entry.path}: it is on another file system")
@@ -375,39 +364,32 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
-class MemoryVolumes:
-    """The volumes of one pod; `files` are those of the secret ones, by volume and path."""
+def make_memory_volumes(
+    volumes: Iterable[Tmpfs], files: Mapping[str, Mapping[str, SecretFile]], *, mounted: bool
+) -> None:
+    """Create the volumes with their folders and files; `files` are those of secret volumes, by volume and path."""
+    for volume in volumes:
+        path = volume["path"]
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        if mounted:
+            mode = "mode=0755" if volume["secret"] else "mode=1777"
+            size = f",size={volume['size']}" if volume["size"] else ""
+            syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, mode + size)
+        for folder in volume.get("folders", []):
+            os.makedirs(f"{path}/{folder}", exist_ok=True)
+        for name, file in files.get(volume["name"], {}).items():
+            _write_secret(f"{path}/{name}", base64.b64decode(file["data"]), file["mode"])
+        if mounted and volume["secret"]:
+            syscalls.make_read_only(path)
 
-    def __init__(
-        self, volumes: Sequence[Tmpfs], files: Mapping[str, Mapping[str, SecretFile]], *, mounted: bool
-    ) -> None:
-        self._volumes = volumes
-        self._files = files
-        self._mounted = mounted
 
-    def make(self) -> None:
-        """Mount them, with their folders and files."""
-        for volume in self._volumes:
-            path = volume["path"]
-            os.makedirs(path, mode=0o700, exist_ok=True)
-            if self._mounted:
-                mode = "mode=0755" if volume["secret"] else "mode=1777"
-                size = f",size={volume['size']}" if volume["size"] else ""
-                syscalls.mount("tmpfs", path, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, mode + size)
-            for folder in volume.get("folders", []):
-                os.makedirs(f"{path}/{folder}", exist_ok=True)
-            for name, file in self._files.get(volume["name"], {}).items():
-                _write_secret(f"{path}/{name}", base64.b64decode(file["data"]), file["mode"])
-            if self._mounted and volume["secret"]:
-                syscalls.make_read_only(path)
-
-    def remove(self) -> Iterator[str]:
-        """Remove what was not mounted; says what stays."""
-        for volume in self._volumes:
-            try:
-                remove_tree(volume["path"])
-            except (OSError, RootfsBusyError) as error:
-                yield f"volume {volume['name']} was not removed from disk: {error}"
+def remove_memory_volumes(volumes: Iterable[Tmpfs]) -> Iterator[str]:
+    """Remove the volumes that were not mounted; yield the problems."""
+    for volume in volumes:
+        try:
+            remove_tree(volume["path"])
+        except (OSError, RootfsBusyError) as error:
+            yield f"volume {volume['name']} was not removed from disk: {error}"
 
 
 def _write_secret(path: str, data: bytes, mode: int) -> None:

@@ -1,6 +1,6 @@
-"""One container of a pod over all of its runs: start, watch, record how it ended, start again.
+"""One container of a pod over all of its runs: start, watch, record how it ended, restart.
 
-`ContainerRun` is what the supervisor knows about the present run, from its start until its last byte is read.
+`ContainerRun` is the state of the current run, from its start until its output has been read completely.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from .container_probes import ContainerProbes
     from .pod_process import PodProcess
-    from .pod_spec import ContainerSpec, Mount
+    from .pod_spec import ContainerPlan, ContainerSpec, Mount
 
 
-_DRAIN = 0.3  # seconds of silence after which a pipe that somebody else still holds is closed
-_LINGER = 5.0  # seconds that an init may need to kill what the workload left
-_LIFE = 10.0  # seconds in which a forked program must come to its first line
-_CRASH = 5.0  # a program that crashes within so many seconds of a fork may have crashed of it
+_DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
+_LINGER = 5.0  # seconds that an init may take to kill what the workload left behind
+_LIFE = 10.0  # seconds within which a forked program must reach its first line
+_CRASH = 5.0  # a crash within this many seconds of a fork may be due to the fork
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 
 
@@ -43,13 +43,15 @@ class Member:
         self.workload_pid = 0
         self.peak_memory = 0
         self.cpu_seconds = 0.0
-        self.cold_because = ""  # why it was started cold, if it was to start warm
-        self.fork_failed = ""  # how a warm start went wrong; there will be no other
+        self.cold_because = ""  # why it started cold although a warm start was requested
+        self.fork_failed = ""  # how a warm start failed; later starts are cold
         self._pod = pod
         self._spec = spec
         self._kind = kind
         self._message = TerminationMessage(pod.pod_dir, spec)
-        self._policy = _policy(kind, self.is_sidecar, pod.spec["restartPolicy"])
+        self._policy = "Always" if self.is_sidecar else pod.spec["restartPolicy"]
+        if kind == "init" and not self.is_sidecar and self._policy == "Always":
+            self._policy = "OnFailure"  # an init container that succeeded never restarts
         self._restart_count = 0
         self._restarts_in_a_row = 0
         self._may_start = True
@@ -58,15 +60,12 @@ class Member:
         self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
 
-    # What the pod asks
-
     @property
     def is_running(self) -> bool:
         return self._run is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended and will not be started again."""
         return self._run is None and "terminated" in self.state
 
     @property
@@ -80,22 +79,19 @@ class Member:
 
     @property
     def polls_memory(self) -> bool:
-        """Whether its memory limit is ours to enforce."""
+        """Whether the supervisor enforces its memory limit."""
         return self._run is not None and self._run.polls_memory
 
     @property
     def log_lost(self) -> int:
         return self._lost_before + (self._run.log.lost if self._run else 0)
 
-    def due_in(self, now: float) -> float | None:
-        """Seconds until `tick` has something to do."""
+    def due_in(self, now: float) -> list[float]:
+        """Return the seconds until each time at which `tick` or `start_if_due` has something to do."""
         due = [] if self._restart_at is None else [self._restart_at - now]
-        if self._run:
-            due.extend(self._run.due_in(now))
-        return min(due) if due else None
+        return due + self._run.due_in(now) if self._run else due
 
     def status(self) -> dict[str, Any]:
-        """Its entry in containerStatuses."""
         runs = self._run is not None and "running" in self.state
         probes = self._run.probes if self._run else None
         done_init = self._kind == "init" and not self.is_sidecar and self.succeeded
@@ -108,10 +104,8 @@ class Member:
             "lastState": self.last_state,
         }
 
-    # What the pod orders
-
     def start_if_due(self) -> None:
-        """Start it for the first time, or again when its back-off is over."""
+        """Start it for the first time, or restart it when its backoff is over."""
         if self._run or not self._may_start:
             return
         first = "waiting" in self.state and self._restart_at is None
@@ -124,7 +118,7 @@ class Member:
             self._start()
 
     def never_restart(self) -> None:
-        """From now on its next end is the last, and a pending restart is called off."""
+        """Make its next end the last one, and cancel a pending restart."""
         self._may_start = False
         if self._restart_at is not None:
             self._restart_at = None
@@ -138,7 +132,7 @@ class Member:
             self._run.container.terminate()
 
     def kill(self) -> None:
-        """SIGKILL to all of it; a second call kills its init too."""
+        """Kill all of its processes; a second call kills its init too."""
         if self._run and self._run.told_to_die:
             self._run.container.kill_init()
         elif self._run:
@@ -147,7 +141,6 @@ class Member:
             self._run.container.kill()
 
     def reaped(self, pid: int, status: int) -> None:
-        """The supervisor heard that a child ended."""
         if self._run and self._run.container.pid == pid:
             self._run.init_status = status
             self._run.drain_until = time.monotonic() + _DRAIN
@@ -156,7 +149,6 @@ class Member:
             self._run.probes.reaped(pid, status)
 
     def tick(self, now: float) -> None:
-        """Do what time alone makes due."""
         run = self._run
         if not run:
             return
@@ -169,13 +161,13 @@ class Member:
             run.life_until = None
             self.fork_failed = f"it did not reach its first line within {_LIFE:g} s of a warm start"
             run.lifeless = True
-            run.container.kill_all()  # its init waits for the program and hears nothing else
+            run.container.kill_all()  # its init waits for the program and handles no signals yet
         self._check_health(run, now)
         if run.init_status is not None and run.channel_closed and (run.output_closed or now >= run.drain_until):
             self._ended(run)
 
     def _check_health(self, run: ContainerRun, now: float) -> None:
-        """Run the probes; if one fails the container, end it as its grace period allows."""
+        """Run the probes; if one of them fails the container, end it within its grace period."""
         if run.probes:
             run.probes.tick(now)
             self._ever_started |= run.probes.started
@@ -188,20 +180,18 @@ class Member:
             self.kill()
 
     def check_memory(self) -> None:
-        """Enforce a limit for which there is no control group."""
+        """Enforce a limit for which there is no cgroup."""
         run = self._run
         if not run or not run.polls_memory or run.out_of_memory:
             return
         resident = processes.descendants(run.container.pid)
         total = sum(resident.values())
-        if total > self._spec["memory"]:  # pages shared between its processes were counted twice: look closer
+        if total > self._spec["memory"]:  # shared pages were counted more than once: measure precisely
             total = sum(processes.proportional_memory(pid) or size for pid, size in resident.items())
         self.peak_memory = max(self.peak_memory, total)
         if total > self._spec["memory"]:
             run.out_of_memory = True
             self.kill()
-
-    # A run
 
     def _start(self) -> None:
         pod, spec = self._pod, self._spec
@@ -214,22 +204,22 @@ class Member:
         self.cold_because = self.fork_failed or self.cold_because
         try:
             self._message.clear()
-            plan = self._plan(pod.secrets.get("argv", {}).get(self.name, spec["argv"]), spec["argv"], group)
-            plan.warm = spec.get("warm") if pod.forked and not self.cold_because else None
-            plan.mounts = self._mounts() if pod.full else []
+            plan = self._plan(pod.secrets.get("argv", {}).get(self.name, spec["argv"]), group)
+            plan["shownArgv"] = spec["argv"]
+            if pod.forked and not self.cold_because:
+                plan["warm"] = spec.get("warm")
             if pod.full:
+                plan["mounts"] = self._mounts()
                 os.makedirs(self._root_dir, mode=0o700, exist_ok=True)
             started = container.start(plan)
         except OSError as error:
             log.close()
             if group:
                 group.remove()
-            self._record(
-                128 << 8, started=None, finished=time.time(), failure=error.strerror or str(error), oom=False, log=log
-            )
+            self._record(128 << 8, None, time.time(), error.strerror or str(error))
             return
         run = ContainerRun(started, log, group)
-        if plan.warm is not None:
+        if plan["warm"] is not None:
             run.life_until = time.monotonic() + _LIFE
             run.forked = True
         run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
@@ -238,28 +228,30 @@ class Member:
         pod.watch(started.channel.fileno(), lambda _: self._on_channel(run))
         pod.changed()
 
-    def _plan(self, argv: list[str], shown: list[str], group: cgroups.Cgroup | None) -> container.ContainerPlan:
-        """The plan of a process in this container: its main program, or the command of a probe."""
+    def _plan(self, argv: list[str], group: cgroups.Cgroup | None) -> ContainerPlan:
+        """Return the plan of a process in this container: its main program, or the command of a probe."""
         pod = self._pod
-        return container.ContainerPlan(
-            uid=pod.spec["uid"],
-            hostname=pod.spec["hostname"],
-            argv=argv,
-            shown_argv=shown,
-            env=pod.secrets["env"].get(self.name, {}),
-            cwd=self._spec["cwd"],
-            namespaces=pod.full,
-            rewrite_binds=pod.rewrites_binds,
-            root_dir=self._root_dir,
-            cgroup_files=group.join_files if group else [],
-            host_proc=pod.host_proc,
-        )
+        return {
+            "uid": pod.spec["uid"],
+            "hostname": pod.spec["hostname"],
+            "argv": argv,
+            "shownArgv": argv,
+            "env": pod.secrets["env"].get(self.name, {}),
+            "cwd": self._spec["cwd"] or "/",
+            "namespaces": pod.full,
+            "rewriteBinds": pod.rewrites_binds,
+            "rootDir": self._root_dir,
+            "mounts": [],
+            "cgroupFiles": group.join_files if group else [],
+            "hostProc": pod.host_proc,
+            "warm": None,
+        }
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
-        from .container_probes import ContainerProbes  # most containers have none, and start sooner
+        from .container_probes import ContainerProbes  # loaded only for containers that have probes
 
         def enter(argv: list[str]) -> container.Container:
-            return container.start_inside(self._plan(argv, argv, run.group), run.container.pid)
+            return container.start_inside(self._plan(argv, run.group), run.container.pid)
 
         return ContainerProbes(self._pod, self.name, self._spec["probes"], enter)
 
@@ -282,13 +274,13 @@ class Member:
         mounts: list[Mount] = []
         if self._pod.spec["hosts"]:
             mounts.append({"source": self._pod.spec["hosts"], "target": "/etc/hosts", "readOnly": False})
-        if os.path.isdir("/run/nscd"):  # it would answer names from the host's own /etc/hosts
+        if os.path.isdir("/run/nscd"):  # nscd would resolve names with the host's /etc/hosts
             empty = f"{pod_dir}/rootfs/empty"
             os.makedirs(empty, exist_ok=True)
             mounts.append({"source": empty, "target": "/run/nscd", "readOnly": True})
         for mount in self._spec["mounts"]:
             if mount["source"].startswith(f"{pod_dir}/volumes/") and not os.path.exists(mount["source"]):
-                os.makedirs(mount["source"], exist_ok=True)  # a subPath that nobody has made yet
+                os.makedirs(mount["source"], exist_ok=True)  # a subPath that does not exist yet
             mounts.append(mount)
         return [*mounts, self._message.mount]
 
@@ -353,26 +345,18 @@ class Member:
         if run.lifeless and self._may_start:
             self._start_over()
             return
-        status = run.wait_status
-        if status is None:
-            status = run.init_status or 0  # the init was killed before it could report
+        # If the init was killed before it could report, its own status counts.
+        status = (run.init_status or 0) if run.wait_status is None else run.wait_status
         finished = run.finished_at or time.time()
         crashed = lifecycle.exit_signal(status) in _CRASH_SIGNALS
         if run.forked and crashed and finished - (run.started_at or finished) < _CRASH:
             code = lifecycle.exit_code(status)
             self.fork_failed = f"it crashed with exit code {code} within {_CRASH:g} s of a warm start"
-        self._record(
-            status,
-            started=run.started_at,
-            finished=finished,
-            failure=run.failure,
-            oom=oom,
-            log=run.log,
-            unhealthy=run.unhealthy,
-        )
+        message = run.failure or self._message.read(lifecycle.exit_code(status), run.log) or run.unhealthy
+        self._record(status, run.started_at, finished, message, oom=oom, unhealthy=bool(run.unhealthy))
 
     def _start_over(self) -> None:
-        """The same run again, cold: nothing of the program has run yet, so this is no restart of it."""
+        """Start the same run again, cold; this does not count as a restart because the program has not run yet."""
         if self._pod.full:
             rootfs.release_points(self._root_dir)
             self._remove_root()
@@ -382,21 +366,18 @@ class Member:
     def _record(
         self,
         status: int,
-        *,
         started: float | None,
         finished: float,
-        failure: str,
-        oom: bool,
-        log: ContainerLog,
-        unhealthy: str = "",
+        message: str,
+        *,
+        oom: bool = False,
+        unhealthy: bool = False,
     ) -> None:
-        """Note how a run ended, and decide whether there is another."""
         code = lifecycle.exit_code(status)
         reason = lifecycle.termination_reason(code, started=started is not None, out_of_memory=oom)
         terminated: dict[str, Any] = {"exitCode": code, "reason": reason}
         if lifecycle.exit_signal(status):
             terminated["signal"] = lifecycle.exit_signal(status)
-        message = failure or self._message.read(code, log) or unhealthy
         if message:
             terminated["message"] = message
         terminated["startedAt"] = timestamp(started or finished)
@@ -405,7 +386,7 @@ class Member:
         self._pod.changed()
         if self._pod.full:
             rootfs.release_points(self._root_dir)
-        if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=bool(unhealthy)):
+        if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:
             self._may_start = False
@@ -424,22 +405,15 @@ class Member:
             self._remove_root()
 
     def _remove_root(self) -> None:
-        """A restarted container starts from a clean layer."""
+        """Remove the root of the previous run: a restarted container starts from a clean layer."""
         try:
             rootfs.remove_container_root(self._root_dir)
         except (OSError, rootfs.RootfsBusyError) as error:
             self._pod.warn(f"{self.name}: the files of its previous run were not removed: {error}")
 
 
-def _policy(kind: str, is_sidecar: bool, pod_policy: str) -> str:
-    """An init container that succeeded is never run again; a sidecar always is."""
-    if is_sidecar:
-        return "Always"
-    return "OnFailure" if kind == "init" and pod_policy == "Always" else pod_policy
-
-
 class ContainerRun:
-    """One run: what was seen of it, what it was told, and what it must do by when."""
+    """The state of one run: what it reported, which signals it got, and its deadlines."""
 
     def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
         self.container = started
@@ -448,7 +422,7 @@ class ContainerRun:
         self.polls_memory = False
         self.started_at: float | None = None
         self.finished_at: float | None = None
-        self.wait_status: int | None = None  # of the workload, or of a failed start
+        self.wait_status: int | None = None  # the status of the workload, or of a failed start
         self.failure = ""  # why it could not start
         self.init_status: int | None = None
         self.channel_closed = False
@@ -458,15 +432,14 @@ class ContainerRun:
         self.told_to_end = False
         self.told_to_die = False
         self.out_of_memory = False
-        self.probes: ContainerProbes | None = None  # of a program that has some and has started
+        self.probes: ContainerProbes | None = None  # set once the program has started, if the container has probes
         self.unhealthy = ""  # the probe that failed, and why
-        self.kill_at: float | None = None  # when an unhealthy program has had its grace
-        self.forked = False  # it was started warm and still is
-        self.life_until: float | None = None  # when a forked program must have come to its first line
+        self.kill_at: float | None = None  # when the grace period of an unhealthy program ends
+        self.forked = False  # it started warm and has not been restarted cold
+        self.life_until: float | None = None  # when a forked program must have reached its first line
         self.lifeless = False
 
     def due_in(self, now: float) -> list[float]:
-        """Seconds until each of the things that time alone brings."""
         due = [] if self.init_status is None else [self.drain_until - now]
         due.extend(when - now for when in (self.linger_until, self.life_until, self.kill_at) if when is not None)
         due.extend(self.probes.due_in(now) if self.probes else [])

@@ -1,4 +1,4 @@
-"""A pod's supervisor from outside: start it, ask it to stop, kill it, see whether it lives, clean up after it."""
+"""A pod's supervisor from outside: start it, stop it, kill it, check whether it is alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import time
 
 from . import pod_files, processes
-from .processes import sweep as sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,23 +28,19 @@ class LaunchError(OSError):
 
 
 def command(pod_dir: PathLike, python: str = sys.executable) -> list[str]:
-    """The argv that runs the supervisor of a pod directory; without site-packages, so that it starts fast."""
+    """Return the argv of a pod's supervisor; it runs without site-packages to start fast."""
     return [python, "-I", "-S", "-c", program("sandbox.pod_process", "main"), os.fspath(pod_dir)]
 
 
 def program(module: str, function: str) -> str:
-    """The text for `python -I -S -c` that calls a function of `tfjob.local`; the standard library comes first."""
+    """Return the code for `python -I -S -c` that calls a function of `tfjob.local`."""
+    # The standard library stays first in sys.path.
     start = f"import sys; sys.path.append({PACKAGE_PARENT!r})"
     return f"{start}; from tfjob.local.{module} import {function}; {function}()"
 
 
-def launch(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> None:
-    """Start the supervisor of a pod directory, detached; returns once it holds its lock, or raises LaunchError."""
-    await_lock(begin(pod_dir, secrets, python), pod_dir)
-
-
 def begin(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> subprocess.Popen[bytes]:
-    """Start the supervisor of a pod directory without waiting for it, so that several can start at once."""
+    """Start a pod's supervisor without waiting for it, so that several can start at once."""
     with open(f"{pod_dir}/supervisor.err", "ab") as errors:
         process = subprocess.Popen(
             command(pod_dir, python),
@@ -61,13 +56,13 @@ def begin(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> su
         with process.stdin as pipe:
             pipe.write(secrets)
     except BrokenPipeError:
-        pass  # it is dead: whoever waits for it hears why
+        pass  # it is dead, and `await_lock` reports why
     process.stdin = None
     return process
 
 
 def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike) -> None:
-    """Wait until a supervisor that was begun holds its lock; raises LaunchError if it does not come to that."""
+    """Wait until a supervisor holds its lock, or raise LaunchError."""
     try:
         answer, _ = process.communicate(timeout=_LAUNCH_TIMEOUT)
     except subprocess.TimeoutExpired:
@@ -79,14 +74,14 @@ def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike) -> None:
 
 
 def alive(pod_dir: PathLike) -> bool:
-    """Whether the pod has a living supervisor: the kernel frees its lock with it, so a reused pid cannot deceive."""
+    """Return whether the pod's supervisor runs: it holds a lock, which the kernel releases when it dies."""
     return pod_files.is_locked(f"{pod_dir}/lock")
 
 
 def stop(pod_dir: PathLike, grace: float | None = None) -> bool:
-    """Ask for SIGTERM and, after `grace` seconds (the pod's own if None), SIGKILL; False when nobody is there.
+    """Request SIGTERM and, after `grace` seconds (the pod's own grace if None), SIGKILL; return False if it is dead.
 
-    A later call can only shorten the grace; 0 kills at once. The true exit codes are recorded all the same.
+    A later call can only shorten the grace; 0 kills immediately. The supervisor still records the true exit codes.
     """
     if not alive(pod_dir):
         return False
@@ -96,14 +91,12 @@ def stop(pod_dir: PathLike, grace: float | None = None) -> bool:
 
 
 def kill(pod_dir: PathLike, patience: float = 5.0) -> None:
-    """End the pod now: by its supervisor if that answers within `patience` seconds, else with it."""
+    """Kill the pod: through its supervisor if that responds within `patience` seconds, otherwise together with it."""
     stop(pod_dir, 0)
     deadline = time.monotonic() + patience
     while alive(pod_dir) and time.monotonic() < deadline:
         time.sleep(0.01)
-    while alive(pod_dir):
-        if not _signal_supervisor(pod_dir, signal.SIGKILL):
-            break
+    while alive(pod_dir) and _signal_supervisor(pod_dir, signal.SIGKILL):
         time.sleep(0.01)
     spec = pod_files.read_json(f"{pod_dir}/spec.json")
     if spec:
@@ -111,12 +104,12 @@ def kill(pod_dir: PathLike, patience: float = 5.0) -> None:
 
 
 def _signal_supervisor(pod_dir: PathLike, number: int) -> bool:
-    """Signal the very process that supervisor.json names, never one that has its pid by now."""
+    """Signal the process that supervisor.json names, never another process that has reused its pid."""
     identity = pod_files.read_json(f"{pod_dir}/supervisor.json")
     if not identity:
         return False
     if not hasattr(signal, "pidfd_send_signal"):
-        processes.kill(identity["pid"], number)  # macOS: the lock says that it lives
+        processes.kill(identity["pid"], number)  # macOS: only the lock shows that it is alive
         return True
     try:
         pidfd = os.pidfd_open(identity["pid"])

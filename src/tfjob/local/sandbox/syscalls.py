@@ -1,6 +1,6 @@
-"""The kernel calls that Python does not offer, by ctypes: every failure is an OSError that names the call.
+"""System calls that Python does not offer, through ctypes; every failure is an OSError that names the call.
 
-Loaded by each supervisor under `python -I -S`, so it imports nothing that is not needed to make a call.
+Every supervisor loads this module, so it imports only what the calls need.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _ARM64 = os.uname().machine in ("aarch64", "arm64")
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 
 AUDIT_ARCH = 0xC00000B7 if _ARM64 else 0xC000003E
 NR_BIND, NR_CONNECT = (200, 203) if _ARM64 else (49, 42)
@@ -26,7 +26,7 @@ _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 
-# The user namespace first: it gives the right to enter the others.
+# The user namespace comes first: it gives the right to enter the others.
 _ENTERED = {"user": NEWUSER, "pid": NEWPID, "ipc": NEWIPC, "uts": NEWUTS, "mnt": NEWNS}
 
 
@@ -53,22 +53,18 @@ def setns(fd: int, kind: int) -> None:
 
 
 def enter_namespaces(pid: int) -> None:
-    """Enter every namespace of `pid` that is not ours already; at the reduced levels there is none.
-
-    Only children of this process are in the pid namespace.
-    """
-    doors = {
-        name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        for name in _ENTERED
-        if os.path.exists(f"/proc/{pid}/ns/{name}")
-        and not os.path.samefile(f"/proc/{pid}/ns/{name}", f"/proc/self/ns/{name}")
-    }
-    for name, door in doors.items():
-        setns(door, _ENTERED[name])
+    """Enter every namespace of `pid` that differs from this process's; only children enter the pid namespace."""
+    doors = []
+    for name, kind in _ENTERED.items():
+        path = f"/proc/{pid}/ns/{name}"
+        if os.path.exists(path) and not os.path.samefile(path, f"/proc/self/ns/{name}"):
+            doors.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
+    for door, kind in doors:  # all are open by now: the mount namespace may have another /proc
+        setns(door, kind)
 
 
 def enter_user_namespace(extra: int = 0) -> None:
-    """Enter a new user namespace in which this user keeps its own uid and gid and may mount; needs one thread."""
+    """Enter a new user namespace in which this user keeps its uid and gid and may mount; needs a single thread."""
     uid, gid = os.geteuid(), os.getegid()
     unshare(NEWUSER | extra)
     for file, line in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
@@ -80,7 +76,7 @@ def enter_user_namespace(extra: int = 0) -> None:
 
 
 def fork_in_new_pid_namespace() -> int:
-    """Fork a child that is PID 1 of a new pid namespace; later children are born in this process's own again."""
+    """Fork a child that is PID 1 of a new pid namespace; later children stay in this process's namespace."""
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         unshare(NEWPID)
@@ -108,26 +104,18 @@ def mount(source: str | None, target: str, fstype: str | None = None, flags: int
 
 
 def bind(source: str, target: str) -> None:
-    """Show `source`, with everything mounted below it, at `target` too."""
-    mount(source, target, None, MS_BIND | MS_REC)
+    """Bind `source` and everything mounted below it to `target`."""
+    mount(source, target, None, _MS_BIND | _MS_REC)
 
 
 def make_private() -> None:
-    """Cut the propagation of every mount, so that nothing that we mount or unmount reaches the host."""
-    mount(None, "/", None, MS_REC | MS_PRIVATE)
-
-
-def unmount(target: str) -> None:
-    _checked(f"umount {target}", _libc.umount2(_path(target), _MNT_DETACH))
-
-
-class _MountAttr(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
+    """Stop mount propagation, so that later mounts and unmounts do not reach the host."""
+    mount(None, "/", None, _MS_REC | _MS_PRIVATE)
 
 
 def make_read_only(path: str) -> None:
-    """Make the mount at `path` and all below it read-only, keeping their other flags (Linux 5.12)."""
-    change = _MountAttr(attr_set=_MOUNT_ATTR_RDONLY)
+    """Make the mount at `path` and all mounts below it read-only, and keep their other flags (Linux 5.12)."""
+    change = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)  # attr_set, attr_clr, propagation, userns_fd
     result = _libc.syscall(
         ctypes.c_long(_NR_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
@@ -140,11 +128,11 @@ def make_read_only(path: str) -> None:
 
 
 def pivot_root(new_root: str) -> None:
-    """Make the mount at `new_root` the root of this mount namespace and let go of the old one."""
+    """Make the mount at `new_root` the root of this mount namespace and detach the old root."""
     os.chdir(new_root)
     result = _libc.syscall(ctypes.c_long(_NR_PIVOT_ROOT), ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
     _checked(f"pivot_root {new_root}", result)
-    unmount(".")  # pivot_root(".", ".") stacks the old root on the new one
+    _checked("umount the old root", _libc.umount2(b".", _MNT_DETACH))  # it is stacked on the new one
     os.chdir("/")
 
 
@@ -158,19 +146,18 @@ def _prctl(call: str, option: int, argument: int | bytes) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Ask for a signal when the thread that forked this process ends; children do not inherit it."""
+    """Request a signal for the end of the thread that forked this process; children do not inherit this."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
 
 
 def become_subreaper() -> None:
-    """Become the parent of every descendant whose own parent ends."""
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 
 def restore_signals() -> None:
     """Give every signal its default action and unblock all: ignored and blocked signals survive fork and exec.
 
-    Handlers that a library has set stay (faulthandler has some); exec removes them.
+    Handlers that a library has set stay (faulthandler sets some); exec removes them.
     """
     _libc.signal.restype = ctypes.c_void_p
     for number in range(1, signal.NSIG):
@@ -178,7 +165,7 @@ def restore_signals() -> None:
             continue
         try:
             signal.signal(number, signal.SIG_DFL)
-        except ValueError:  # Python allows this in the main thread only, the kernel in any
+        except ValueError:  # Python allows this in the main thread only, the kernel in any thread
             _libc.signal(ctypes.c_int(number), None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -189,7 +176,6 @@ def set_process_name(name: str) -> None:
 
 
 def pidfd_getfd(pidfd: int, fd: int) -> int:
-    """Duplicate descriptor `fd` of another process into this one."""
     result = _libc.syscall(ctypes.c_long(_NR_PIDFD_GETFD), ctypes.c_int(pidfd), ctypes.c_int(fd), ctypes.c_uint(0))
     return _checked("pidfd_getfd", result)
 
@@ -211,7 +197,7 @@ class _Program(ctypes.Structure):
 
 
 def seccomp_listener(instructions: list[tuple[int, int, int, int]]) -> int:
-    """Filter this process's system calls by a BPF program; returns the fd that hears of those it notifies."""
+    """Filter this process's system calls with a BPF program; return the descriptor that receives notifications."""
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)  # without it only root may install a filter
     array = (_Instruction * len(instructions))(*(_Instruction(*one) for one in instructions))
     program = _Program(len(instructions), array)
@@ -237,11 +223,11 @@ _IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_CREATE, _IN_ONLYDIR = 0x2, 0x8, 0
 
 
 def inotify() -> int:
-    """A descriptor that becomes readable when something in a watched folder changes."""
+    """Return a descriptor that becomes readable when something in a watched folder changes."""
     return _checked("inotify_init1", _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def inotify_watch(fd: int, folder: str) -> None:
-    """Report files of a folder that are written, made, moved there, or closed by a writer, as by its death."""
+    """Watch a folder for files that are created, written, moved there, or closed by a writer (also when it dies)."""
     mask = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_ONLYDIR
     _checked(f"inotify_add_watch({folder})", _libc.inotify_add_watch(fd, _path(folder), mask))

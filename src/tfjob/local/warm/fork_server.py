@@ -1,8 +1,8 @@
-"""The process that warm replicas are forked from: it has imported TensorFlow once and does nothing else.
+"""The fork server: a process that imports TensorFlow once, and from which warm replicas are forked.
 
-It runs under the replicas' own interpreter, started as `python script` would be but for its words. Whoever asks gets a
-fork that becomes the supervisor of a pod; that one's fork becomes the program, so nothing here may start a thread or
-touch TensorFlow. It ends when nobody has used it for a while, when a tool that used it dies, and with its folder.
+It runs under the replicas' own interpreter, started like `python script` except for its arguments. On request it forks
+a supervisor for a pod, and that forks the program, so no code here may start a thread or use TensorFlow. The server
+exits when it has been idle for a while, when its last client dies, and when its folder is removed.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_LOOK = 1.0  # seconds between looks at the clock, at its folder and at what it has imported
+_LOOK = 1.0  # seconds between checks of the idle time, of the folder, and of the imported files
 
 
 class Unfit(Exception):
-    """This interpreter cannot be forked from; the text says why."""
+    """This process cannot serve as a fork server; the text says why."""
 
 
 def main() -> None:
-    """Serve the folder in argv[1], under the lock argv[2]; argv[3] is the other end of its first standard output.
+    """Serve the folder argv[1], with the descriptors of its lock, its stdout pipe and its starter in argv[2:5].
 
-    Its standard output was born as a pipe, as a replica's is, so that Python's own files are the same; what is
-    written there from now on goes to a log. argv[4] is a connection with the tool that started it.
+    Standard output is a pipe at first, as in a replica, so that Python configures sys.stdout in the same way; then it
+    is redirected to a log. The starter is a connection to the process that started the fork server.
     """
     folder, lock, spare, starter = sys.argv[1], *map(int, sys.argv[2:5])
     settings = pod_files.read_json(f"{folder}/settings.json")
-    program.reset_signals()  # with SIGCHLD ignored it could not wait for its forks, and `kill` must end it
+    program.reset_signals()  # with SIGCHLD ignored, it could not wait for its forks; and `kill` must end it
     for fd in (lock, starter):
         os.set_inheritable(fd, False)
     if os.fork():
-        os._exit(0)  # whoever started us has nobody to wait for
+        os._exit(0)  # the process that started the fork server does not wait for it
     log = os.open(f"{folder}/log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)
     os.close(spare)
     if sys.path[:1] == [""]:
-        del sys.path[0]  # the place of a script's folder, which each fork fills itself
+        del sys.path[0]  # each fork inserts the folder of its script
     try:
         imported = _import_tensorflow(settings)
         server = _Server(folder, imported, settings["idle"], starter)
@@ -58,7 +58,7 @@ def main() -> None:
         pod_files.write_json(f"{folder}/state.json", {"unfit": str(error)})
         os._exit(1)
     pod_dir = server.serve()
-    # From here on we are a fork of the server.
+    # From here on, this process is a fork of the server.
     processes.show_words(["tfjob-pod", pod_dir])
     try:
         pod_process.become_supervisor(pod_dir, forked=True)
@@ -80,10 +80,10 @@ def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
         raise Unfit("importing TensorFlow left files open")
     for name in ("sitecustomize", "usercustomize"):
         file = getattr(sys.modules.get(name), "__file__", None)
-        # Debian's own belongs to the interpreter; any other may do anything at each start.
+        # Debian's own belongs to the interpreter; any other could do anything at each start.
         if file is not None and os.path.dirname(file) != os.path.dirname(os.__file__):
             raise Unfit(f"{sys.executable} runs {file} whenever it starts")
-    # A first fork ends the helper threads of libraries that know how to start them again (OpenBLAS does).
+    # A first fork ends the helper threads of libraries that restart them when needed (such as OpenBLAS).
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -91,12 +91,12 @@ def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
     if reason := _danger():
         raise Unfit(reason)
     gc.collect()
-    gc.freeze()  # a collector that looks at every object would copy every page into every fork
+    gc.freeze()  # otherwise garbage collection would write to every page, and each fork would copy them
     return program.Imported(settings, born_with)
 
 
 def _danger() -> str:
-    """Why this process must not be forked now; empty if it may."""
+    """Return why it is unsafe to fork this process now; empty if it is safe."""
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         return f"importing TensorFlow left threads running ({threads - 1})"
@@ -106,13 +106,13 @@ def _danger() -> str:
 
 
 def _open_files() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))  # with the one for this look, which is the same each time
+    return set(os.listdir("/proc/self/fd"))  # includes the one of listdir, which is the same each time
 
 
 class _Server:
-    """Answers on a socket in its folder; every message is one packet of JSON.
+    """The server's socket and clients; every message is one packet of JSON.
 
-    A client hears whether all is as it was imported when it connects, and again before each fork.
+    When a client connects, and before each fork, the server checks that the imported files have not changed.
     """
 
     def __init__(self, folder: str, imported: program.Imported, idle: float, starter: int) -> None:
@@ -124,7 +124,7 @@ class _Server:
         self._clients = {starter: socket.socket(fileno=starter)}
         self._forked = 0
         self._quiet_since = time.monotonic()
-        self._looked_at = 0.0  # when its files were last seen to be as they were
+        self._looked_at = 0.0  # when it last checked the imported files
         self._poll = select.poll()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pod_files.remove(self._socket)
@@ -132,40 +132,40 @@ class _Server:
         self._identity = file_identity(self._socket)
         self._listener.listen(64)
         self._poll.register(self._listener, select.POLLIN)
-        self._poll.register(starter, select.POLLIN)  # which hears of its death too, should it never ask
-        self._tell()
+        self._poll.register(starter, select.POLLIN)  # readable when the starter dies
+        self._write_state()
 
     def serve(self) -> str:
-        """Until it is time to end; returns only in a fork, with the pod directory that it is for."""
+        """Serve until it is time to exit; return only in a fork, with the folder of its pod."""
         while True:
             for fd, _ in self._poll.poll(_LOOK * 1000):
                 if fd == self._listener.fileno():
-                    self._welcome()
-                elif pod_dir := self._hear(self._clients[fd]):
+                    self._accept()
+                elif pod_dir := self._receive(self._clients[fd]):
                     return pod_dir
-            _bury()
+            _reap_children()
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
             if unused or file_identity(self._socket) != self._identity:
-                self._end()
+                self._exit()
 
-    def _welcome(self) -> None:
+    def _accept(self) -> None:
         client, _ = self._listener.accept()
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
-        self._looked_at = 0.0  # a new run gets what is there now
+        self._looked_at = 0.0  # check the files again for each new run
         self._check(client)
-        self._tell()  # first, so that the state counts every client that has its answer
-        self._say(client, {"fit": True})
+        self._write_state()  # before the answer, so that the state counts every client that has one
+        self._send(client, {"fit": True})
 
-    def _hear(self, client: socket.socket) -> str:
-        """Do what a client asks; a pod directory in the fork that is to supervise it, else nothing."""
+    def _receive(self, client: socket.socket) -> str:
+        """Handle a client's request; return a pod's folder in the fork that supervises it, otherwise ""."""
         try:
             data, fds, _, _ = socket.recv_fds(client, 65536, 3)
         except ConnectionResetError:
             data, fds = b"", []
         request = json.loads(data or b"{}")
         if "launch" not in request:
-            self._farewell(client, in_order="bye" in request)
+            self._remove(client, said_bye="bye" in request)
             return ""
         self._check(client)
         pid = os.fork()
@@ -173,51 +173,46 @@ class _Server:
             os.setsid()
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
-            self._forget()
+            for one in (self._listener, *self._clients.values()):
+                one.detach()  # its descriptor may have been replaced, so this process must not close it later
             container.close_all_but()
             return str(request["launch"])
         for fd in fds:
             os.close(fd)
         self._forked += 1
-        self._tell()
-        self._say(client, {"pid": pid})
+        self._write_state()
+        self._send(client, {"pid": pid})
         return ""
 
     def _check(self, client: socket.socket) -> None:
-        """Tell the client why there is no fork, and end, if one would not be what a new import is.
+        """Tell the client why it gets no fork, and exit, if a fork would differ from a new import.
 
-        A look at the thousands of files within the last second counts for the pods of a run.
+        The thousands of files are checked at most once a second.
         """
         changed, now = "", time.monotonic()
         if now - self._looked_at >= _LOOK:
             changed, self._looked_at = self._imported.changed(), now
         if reason := changed or _danger():
-            self._say(client, {"unfit": reason})
-            self._end()
+            self._send(client, {"unfit": reason})
+            self._exit()
 
-    def _forget(self) -> None:
-        """Let go of what only the server needs, without closing what has a new meaning by now."""
-        for one in (self._listener, *self._clients.values()):
-            one.detach()
-
-    def _farewell(self, client: socket.socket, *, in_order: bool) -> None:
+    def _remove(self, client: socket.socket, *, said_bye: bool) -> None:
         self._poll.unregister(client)
         del self._clients[client.fileno()]
         self._starter = -1 if client.fileno() == self._starter else self._starter
         client.close()
         self._quiet_since = time.monotonic()
-        if not in_order and not self._clients:
-            self._end()  # it was killed: what it used goes too
-        self._tell()
+        if not said_bye and not self._clients:
+            self._exit()  # the last client was killed
+        self._write_state()
 
-    def _say(self, client: socket.socket, message: dict[str, object]) -> None:
+    def _send(self, client: socket.socket, message: dict[str, object]) -> None:
         try:
             client.send(json.dumps(message).encode())
         except OSError:
-            pass  # it has gone, which we hear next
+            pass  # it has disconnected, which the next poll reports
 
-    def _tell(self) -> None:
-        """For `tfjob doctor`."""
+    def _write_state(self) -> None:
         state = {
             "pid": os.getpid(),
             "python": sys.executable,
@@ -230,15 +225,15 @@ class _Server:
         try:
             pod_files.write_json(f"{self._folder}/state.json", state)
         except OSError:
-            pass  # its folder has gone, which we see next
+            pass  # its folder has been removed, which `serve` notices next
 
-    def _end(self) -> NoReturn:
+    def _exit(self) -> NoReturn:
         if file_identity(self._socket) == self._identity:
             pod_files.remove(self._socket)
         os._exit(0)
 
 
-def _bury() -> None:
+def _reap_children() -> None:
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -1,10 +1,10 @@
-"""The fork servers of this user from outside: start one, ask it for a supervisor, list those that run.
+"""The user's fork servers from outside: start one, request a supervisor from it, list those that run.
 
-There is one for each interpreter, set of variables that an import reads, and surroundings, in a folder of its own below
-the state folder. The process that starts a fork server takes its lock and hands it on, so that there are never two.
+There is one fork server, with its own folder, for each interpreter, set of variables that an import reads, and set of
+surroundings. The process that starts a fork server takes its lock and passes it on, so that there are never two.
 
 The surroundings are what a process inherits in addition to its environment: limits, rights, groups, namespaces. A fork
-gets all of them from its fork server, so only a fork server with the same surroundings will do.
+inherits them from its fork server, so the fork server must have the same ones as the driver.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +32,18 @@ from tfjob.local.state.home import Home, write_whole
 from tfjob.local.warm import policy
 
 MOST = 4
-"""How many of a user may be up: each holds some 200 MB."""
+"""How many fork servers a user may have: each takes some 200 MB."""
 OLDEST_PYTHON = (3, 11)
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _STATUS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
-_LIMITS = tuple(name for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
 class NotWarm(Exception):
-    """There is no fork to be had; the text goes on after "because"."""
+    """No fork is available; the text completes "because ..."."""
 
 
 class State(msgspec.Struct, rename="camel"):
-    """What a fork server says about itself."""
+    """What a fork server reports about itself."""
 
     pid: int = 0
     python: str = ""
@@ -56,12 +56,12 @@ class State(msgspec.Struct, rename="camel"):
 
     @property
     def ends_in(self) -> float:
-        """Seconds until one that nobody uses ends."""
+        """Seconds until an idle fork server exits."""
         return max(0.0, self.idle_since + self.idle - time.time())
 
 
 class ForkServer:
-    """One fork server as a driver uses it; `ready` until it is, then `launch`, in the end `close`."""
+    """One fork server as a driver uses it: call `ready` until it returns True, then `launch`, finally `close`."""
 
     def __init__(
         self, home: Home, program: str, env: Mapping[str, str], idle: float, durations: Durations = USUAL
@@ -75,21 +75,21 @@ class ForkServer:
         self._folders = home.fork_servers
         self.folder = self._folders / _key(program, env)
         self._connection: socket.socket | None = None
-        self._born_with: socket.socket | None = None  # by which one that we started knows that we live
+        self._born_with: socket.socket | None = None  # tells a server that this process started that it still runs
         self._started = False
-        self._deadline = 0.0  # when it must be up, once it was started or seen to start
+        self._deadline = 0.0  # when a starting server must be ready
 
     def ready(self) -> bool:
-        """Whether it can be asked now; starts it if there is none. Raises NotWarm if there will be none."""
+        """Return whether it can fork now; start it if it is not running. Raise NotWarm if it cannot run."""
         try:
             if self._connection is None and not self._connect():
-                self._see_that_it_comes()
+                self._ensure_starting()
             return self._connection is not None
         except NotWarm:
             self.close()
             raise
 
-    def _see_that_it_comes(self) -> None:
+    def _ensure_starting(self) -> None:
         try:
             if not pod_files.is_locked(str(self.folder / "lock")):
                 if self._started:
@@ -102,7 +102,7 @@ class ForkServer:
             raise NotWarm(f"its fork server was not ready after {self._start_seconds:g} s")
 
     def launch(self, pod_dir: Path, secrets: bytes) -> None:
-        """As supervisor.launch, by a fork; raises NotWarm when nothing was started."""
+        """Fork a pod's supervisor and wait until it holds its lock; raise NotWarm if nothing was started."""
         assert self._connection is not None
         hidden = os.memfd_create("secrets", os.MFD_CLOEXEC)
         reader, writer = os.pipe()
@@ -112,54 +112,54 @@ class ForkServer:
             os.lseek(hidden, 0, os.SEEK_SET)
             request = json.dumps({"launch": str(pod_dir)}).encode()
             socket.send_fds(self._connection, [request], [hidden, writer, errors])
-            heard = self._hear()
+            answer = self._receive()
         except OSError as error:
-            heard = {"unfit": f"its fork server does not respond: {error}"}
+            answer = {"unfit": f"its fork server does not respond: {error}"}
         finally:
             for fd in (hidden, writer, errors):
                 os.close(fd)
-        if "pid" not in heard:
+        if "pid" not in answer:
             os.close(reader)
             self.close()
-            raise NotWarm(heard.get("unfit") or "its fork server has exited")
-        pid: int = heard["pid"]
+            raise NotWarm(answer.get("unfit") or "its fork server has exited")
         try:
-            answer = _read_all(reader, self._ready_seconds)
+            ready = _read_all(reader, self._ready_seconds)
         except TimeoutError:
-            _kill_session(pid)
+            with suppress(OSError):
+                os.killpg(answer["pid"], signal.SIGKILL)
             raise NotWarm(f"its fork was not ready after {self._ready_seconds:g} s") from None
         finally:
             os.close(reader)
-        if answer != b"ready":
-            raise supervisor.LaunchError.from_answer(answer, pod_dir)
+        if ready != b"ready":
+            raise supervisor.LaunchError.from_answer(ready, pod_dir)
 
     def close(self) -> None:
-        """Let it go in order: it stays for a while, for the next run."""
-        _part(self._connection)
-        _part(self._born_with)
+        """Disconnect; the server stays for a while, for the next run."""
+        _disconnect(self._connection)
+        _disconnect(self._born_with)
         self._connection = self._born_with = None
 
     def _connect(self) -> bool:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(self._answer_seconds)  # it looks at many files first, on a disk that may be slow
+        connection.settimeout(self._answer_seconds)  # it checks many files first, and the disk may be slow
         self._connection = connection
         try:
             pod_files.use_socket(connection.connect, str(self.folder / "socket"))
-            if "fit" in self._hear():
-                self._started, self._deadline = False, 0.0  # should it end, another one may be started
-                _part(self._born_with)
+            if "fit" in self._receive():
+                self._started, self._deadline = False, 0.0  # if it exits, another one may be started
+                _disconnect(self._born_with)
                 self._born_with = None
                 return True
         except TimeoutError:
-            if pid := _state(self.folder).pid:  # it was up once: no more time will help
+            if pid := _state(self.folder).pid:  # it has been ready before: waiting longer will not help
                 raise NotWarm(f"its fork server does not respond (to end it: kill -9 {pid})") from None
         except OSError:
             pass
-        _part(connection)  # none there, or one that has seen its files change, and ends
+        _disconnect(connection)  # there is no server, or it is exiting because a file has changed
         self._connection = None
         return False
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self._connection is not None
         answer: dict[str, Any] = json.loads(self._connection.recv(65536) or b"{}")
         return answer
@@ -171,7 +171,7 @@ class ForkServer:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = pod_files.take_lock(str(self.folder))
         if lock is None:
-            return  # another run starts it this very moment
+            return  # another run is starting it
         pod_files.remove(str(self.folder / "state.json"))
         write_whole(self.folder / "settings.json", json.dumps(self._settings()).encode())
         spare, output = os.pipe()
@@ -222,23 +222,20 @@ class ForkServer:
 
 
 def running(folders: Path) -> list[State]:
-    """What the fork servers say that are up: those that hold their lock."""
     found = sorted(folders.iterdir()) if folders.is_dir() else []
     return [_state(folder) for folder in found if pod_files.is_locked(str(folder / "lock"))]
 
 
-def _part(connection: socket.socket | None) -> None:
-    """Say that a connection ends in order, and end it."""
+def _disconnect(connection: socket.socket | None) -> None:
+    """Close a connection; without the message, the server would take this process for killed."""
     if connection is not None:
-        try:
+        with suppress(OSError):
             connection.send(b'{"bye": true}')
-        except OSError:
-            pass  # it has ended before us
         connection.close()
 
 
 def _text() -> str:
-    """The program, which leaves sys.path alone: a fork's program will look there for its own modules."""
+    """Return the server's code, which leaves sys.path unchanged for the programs of its forks."""
     major, minor = OLDEST_PYTHON
     return f"""import sys
 if sys.version_info < {OLDEST_PYTHON}: sys.exit("a fork server needs Python {major}.{minor} or newer")
@@ -249,7 +246,7 @@ main()"""
 
 
 def _key(program: str, env: Mapping[str, str]) -> str:
-    """The same for all replicas that can be forked from one process."""
+    """Return a key that is equal for all replicas that can be forked from the same process."""
     venv = Path(program).parent.parent / "pyvenv.cfg"
     interpreter = [program, os.path.realpath(program), *(file_version(path) for path in (program, str(venv), __file__))]
     whole = json.dumps([interpreter, sorted(env.items()), surroundings()])
@@ -264,39 +261,28 @@ def _state(folder: Path) -> State:
 
 
 def _remove_left(folders: Path, *, but: Path) -> None:
-    """Removes what ended fork servers left."""
+    """Remove the folders of fork servers that have exited."""
     for folder in folders.iterdir() if folders.is_dir() else ():
         if folder != but and not pod_files.is_locked(str(folder / "lock")):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_all(reader: int, seconds: float) -> bytes:
-    os.set_blocking(reader, False)
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
     deadline = time.monotonic() + seconds
     data = b""
-    while time.monotonic() < deadline:
-        try:
-            more = os.read(reader, 4096)
-        except BlockingIOError:
-            time.sleep(0.002)
-            continue
+    while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        more = os.read(reader, 4096)
         if not more:
             return data
         data += more
     raise TimeoutError
 
 
-def _kill_session(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        pass
-
-
 def surroundings() -> list[str]:
-    """This process's own, as lines that are equal where everything inherited is."""
     return [
-        *(f"{name} {resource.getrlimit(getattr(resource, name))}" for name in _LIMITS),
+        *_lines("/proc/self/limits"),
         *(f"{name} {_link(f'/proc/self/ns/{name}')}" for name in _NAMESPACES),
         *(line for line in _lines("/proc/self/status") if line.split(":")[0] in _STATUS),
         *_lines("/proc/self/cgroup"),

@@ -1,7 +1,7 @@
-"""How a forked process becomes `python script.py` or `python -m module`, with all that a fresh interpreter would have.
+"""Turn a forked process into `python script.py` or `python -m module`, as if its interpreter had just started.
 
-The fork stands in its container already (namespaces, cgroup, filter, session, files, signals). If anything there is
-not as it was where TensorFlow was imported, it runs its command by exec instead: that is a cold start.
+The fork is already in its container (namespaces, cgroup, filter, session, files, signals). If the container differs
+from the place where TensorFlow was imported, the fork runs its command with exec instead: a cold start.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from tfjob.local.sandbox.pod_spec import ContainerPlan
+
 
 class Imported:
-    """What the import of TensorFlow saw and left, to be compared with what a fork sees; `born_with` was before it."""
+    """What the import of TensorFlow read and changed; `born_with` is the environment before the import."""
 
     def __init__(self, settings: dict[str, Any], born_with: dict[str, str]) -> None:
         self.variables = {name: value for name, value in os.environ.items() if born_with.get(name) != value}
@@ -36,59 +38,58 @@ class Imported:
         self._versions = {path: file_version(path) for path in (*files, *sys.path, *settings["files"])}
 
     def changed(self) -> str:
-        """What an import would find different by now; empty if nothing."""
+        """Return which imported file has changed; empty if none has."""
         different = (path for path, was in self._versions.items() if file_version(path) != was)
         return next((f"{path} has changed since TensorFlow was imported" for path in different), "")
 
     def elsewhere(self) -> str:
-        """What is another file in this container; empty if nothing."""
+        """Return which path names a different file in this container; empty if none does."""
         different = (path for path, was in self._places.items() if file_identity(path) != was)
         return next((f"{path} is a different file in its container" for path in different), "")
 
     def reads(self, name: str) -> bool:
-        """Whether an import of TensorFlow may have read a variable, to more effect than how much it logs."""
+        """Return whether importing TensorFlow may have read a variable that changes results."""
         settings = self._settings
-        if name in settings["ignored"]:
-            return False
-        return name in settings["names"] or name.startswith(tuple(settings["prefixes"]))
+        is_read = name in settings["names"] or name.startswith(tuple(settings["prefixes"]))
+        return is_read and name not in settings["ignored"]
 
 
 def run(become: container.Become, imported: Imported) -> None:
-    """Run the program to its end in this process, as the interpreter's own main would; raises what it raises."""
-    plan = become.plan
-    assert plan.warm is not None
-    word, args = plan.argv[plan.warm["at"]], plan.argv[plan.warm["at"] + 1 :]
-    script, module = ("", word) if plan.warm["module"] else (word, "")
+    """Run the program in this process, as the interpreter's main would; its exceptions are raised."""
+    plan, warm = become.plan, become.plan["warm"]
+    assert warm is not None
+    word, *args = plan["argv"][warm["at"] :]
+    script, module = ("", word) if warm["module"] else (word, "")
     container.close_all_but(*become.keep_open())
     if reason := _doubt(script, imported):
         become.start_cold(reason)
     _renew_interpreter(plan, script)
-    os.environ.update(imported.variables)  # the program's own import will not set them again
+    os.environ.update(imported.variables)  # the program's own import of TensorFlow does not set them again
     _watch_variables(become, imported)
     body = _of_module(module) if module else _of_script(script)
     sys.argv = ["-m" if module else script, *args]
     for name in [name for name in sys.modules if name.partition(".")[0] == "tfjob"]:
-        del sys.modules[name]  # the program may have one of its own
+        del sys.modules[name]  # the program may have its own module of this name
     become.alive()
     _call(body)
 
 
 def _call(body: Callable[[], None]) -> None:
-    """Run the program; a traceback of it shows none of our frames."""
+    """Run the program and leave the frames of this module out of its tracebacks."""
     try:
         body()
     except SystemExit:
         raise
     except BaseException as error:
-        own = error.__traceback__.tb_next if error.__traceback__ else None  # below this function
-        trace = own.tb_next if own else None  # and below the lambda
+        own = error.__traceback__.tb_next if error.__traceback__ else None  # without this function
+        trace = own.tb_next if own else None  # and without the lambda
         hook = sys.excepthook
         sys.excepthook = lambda kind, value, _: hook(kind, value.with_traceback(trace), trace)
         raise
 
 
 def _doubt(script: str, imported: Imported) -> str:
-    """Why this container is not the place for a fork; empty if it is."""
+    """Return why the program must not be forked in this container; empty if it may."""
     if script and not os.path.isfile(script):
         return f"its container has no file {script}"
     if reason := imported.elsewhere():
@@ -107,12 +108,12 @@ def _doubt(script: str, imported: Imported) -> str:
     return ""
 
 
-def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
-    """Forget what this interpreter remembers of the place where it was started."""
+def _renew_interpreter(plan: ContainerPlan, script: str) -> None:
+    """Replace what this interpreter has stored about the place where it was started."""
     os.environ.clear()
-    os.environ.update({**plan.env, processes.MARK: plan.uid})
+    os.environ.update({**plan["env"], processes.MARK: plan["uid"]})
     time.tzset()
-    sys.orig_argv = list(plan.argv)
+    sys.orig_argv = list(plan["argv"])
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)) if script else os.getcwd())
     sys.path_importer_cache.clear()
     reset_signals()
@@ -121,14 +122,14 @@ def _renew_interpreter(plan: container.ContainerPlan, script: str) -> None:
     _set("multiprocessing.process", "ORIGINAL_DIR", os.getcwd())
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
-        numpy.seed()  # Python's own generator sees to itself
+        numpy.seed()  # Python reseeds its own generator after a fork
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     main.__annotations__ = {}
     sys.modules["__main__"] = main
-    processes.show_words(plan.argv)
+    processes.show_words(plan["argv"])
     processes.show_variables(dict(os.environ))
-    syscalls.set_process_name(os.path.basename(plan.argv[0]))
+    syscalls.set_process_name(os.path.basename(plan["argv"][0]))
 
 
 def reset_signals() -> None:
@@ -156,18 +157,18 @@ def _of_script(script: str) -> Callable[[], None]:
     main.update(__file__=path, __cached__=None, __loader__=importlib.machinery.SourceFileLoader("__main__", path))
     with open(path, "rb") as file:
         source = file.read()
-    # An error in it is the program's own, and is shown as such.
+    # Compiled later, so that a syntax error is reported as the program's own.
     return lambda: exec(compile(source, path, "exec", dont_inherit=True), main)  # noqa: S102 -- the product
 
 
 def _watch_variables(become: container.Become, imported: Imported) -> None:
-    """Start cold if the program sets a variable that TensorFlow has read, before it uses TensorFlow at all.
+    """Start cold if the program sets a variable that the import of TensorFlow has read, before it uses TensorFlow.
 
-    Such lines stand above `import tensorflow`, which comes too late here; later ones change nothing anywhere. Nor do
-    those of TensorFlow itself, which run after its import in a cold start too.
+    In a cold start such a line comes before `import tensorflow`, but in a fork it comes after. Once TensorFlow is in
+    use, the variable has no effect in a cold start either. Variables that TensorFlow sets do not count.
     """
     put, unset, process = os.putenv, os.unsetenv, os.getpid()
-    first = dict(become.plan.env)
+    first = dict(become.plan["env"])
 
     def look(name: Any, value: Any) -> None:
         if runtime_started():
@@ -189,7 +190,7 @@ def _watch_variables(become: container.Become, imported: Imported) -> None:
 
 
 def _set_by_tensorflow(frame: types.FrameType | None) -> bool:
-    """Whether a line of TensorFlow has set a variable; `frame` called `os.putenv`, mostly by way of `os.environ`."""
+    """Return whether TensorFlow's code has set a variable; `frame` called `os.putenv`, mostly through `os.environ`."""
     while frame is not None and frame.f_globals.get("__name__") in ("os", "collections.abc"):
         frame = frame.f_back
     module = frame.f_globals.get("__name__", "") if frame is not None else ""
@@ -197,6 +198,6 @@ def _set_by_tensorflow(frame: types.FrameType | None) -> bool:
 
 
 def runtime_started() -> bool:
-    """Whether TensorFlow is in use: from then on it has threads, and variables change nothing."""
+    """Return whether TensorFlow is in use: then it has threads, and variables have no effect any more."""
     context = sys.modules.get("tensorflow.python.eager.context")
     return bool(getattr(getattr(context, "_context", None), "_initialized", False))

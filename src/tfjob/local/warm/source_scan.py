@@ -1,7 +1,7 @@
-"""What the text of a Python program tells before it runs: whether it imports TensorFlow, and which variables it sets.
+"""Find out from a Python program's source whether it imports TensorFlow and which environment variables it sets.
 
-Only for a program that imports it is a fork server worth its time and memory. The program's own modules are read too,
-those that lie beside it. What cannot be read, and a line that is spelt in some other way, counts as no.
+A fork server is worth its time and memory only for programs that import TensorFlow. The scan includes the program's own
+modules, which are in its folder. Unreadable files and lines in an unusual form count as not found.
 """
 
 from __future__ import annotations
@@ -37,19 +37,23 @@ _LOG_LEVEL = re.compile(
 
 @dataclass(frozen=True)
 class ProgramText:
-    """Of a program's lines on variables: the way, and the name; of those on how much TensorFlow logs the text too."""
+    """What a program's source contains.
+
+    `sets` has the way and the name for each line that sets a variable, `log_levels` also the value for each line that
+    sets TensorFlow's log level.
+    """
 
     imports_tensorflow: bool = False
     sets: tuple[tuple[str, str], ...] = ()
     log_levels: tuple[tuple[str, str, str], ...] = ()
 
     def variables(self, env: Mapping[str, str]) -> list[str]:
-        """The variables that its lines may leave otherwise than they are in `env`."""
+        """Return the variables that the program may change from their value in `env`."""
         idle = {"default": True, "pop": False, "delete": False}
         return [name for way, name in self.sets if idle.get(way) is not (name in env)]
 
     def log_variables(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The variables that it sets before TensorFlow reads them; those of `setdefault` only if `env` has none."""
+        """Return the log levels that the program sets; those of `setdefault` only if `env` does not have them."""
         found: dict[str, str] = {}
         for way, name, value in self.log_levels:
             if way == "[" or name not in env:
@@ -58,45 +62,44 @@ class ProgramText:
 
 
 def read_program(program: Path, root: Path | None = None) -> ProgramText:
-    """What the program says, and its own modules that it imports: those below `root`, else those of its folder."""
+    """Scan the program and the modules that it imports from `root` (default: the program's folder)."""
     root = root or program.parent
     packages = [parent / "__init__.py" for parent in program.parents if root in parent.parents]
     waiting, seen = [program, *packages], {program, *packages}
     imports, sets = False, list[tuple[str, str]]()
     while waiting and len(seen) <= MOST_FILES:
         file = waiting.pop()
-        said = _said(file)
-        sets += said.sets
-        imports |= any(not base and _TENSORFLOW.fullmatch(name.partition(".")[0]) for base, name in said.modules)
-        found = {found for base, name in said.modules for found in _files(_folder(base, file, root), name)}
+        modules, file_sets, _ = _scan(file, file_version(str(file)))
+        sets += file_sets
+        imports |= any(not base and _TENSORFLOW.fullmatch(name.partition(".")[0]) for base, name in modules)
+        found = {found for base, name in modules for found in _files(_folder(base, file, root), name)}
         waiting += sorted(found - seen, reverse=True)
         seen |= found
-    return ProgramText(imports, tuple(sets), _said(program).log_levels)
-
-
-@dataclass(frozen=True)
-class _Said:
-    """What one file says: what it imports, and its lines on variables."""
-
-    modules: tuple[tuple[str, str], ...]
-    sets: tuple[tuple[str, str], ...]
-    log_levels: tuple[tuple[str, str, str], ...]
-
-
-def _said(file: Path) -> _Said:
-    return _read(file, file_version(str(file)))
+    return ProgramText(imports, tuple(sets), tuple(_scan(program, file_version(str(program)))[2]))
 
 
 @lru_cache(maxsize=10 * MOST_FILES)
-def _read(file: Path, _version: tuple[int, int, int] | None) -> _Said:
-    """Once for each version: every replica of a job runs the same program, and is looked at until it can start."""
-    text = _text(file)
-    levels = tuple((found[1], found[2], found[3]) for found in _LOG_LEVEL.finditer(text))
-    return _Said(tuple(_modules(text)), tuple(_sets(text)), levels)
+def _scan(
+    file: Path, _version: tuple[int, int, int] | None
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str, str]]]:
+    """Return the modules, variables and log levels of one file.
+
+    Each version of a file is scanned once: all replicas run the same program, which is checked until they can start.
+    """
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MOST_BYTES).decode(errors="replace")
+    except OSError:
+        return [], [], []
+    return (
+        list(_modules(text)),
+        list(_sets(text)),
+        [(found[1], found[2], found[3]) for found in _LOG_LEVEL.finditer(text)],
+    )
 
 
 def _modules(text: str) -> Iterator[tuple[str, str]]:
-    """What is imported: the dots before a name, and the name; of `from a import b` both a and a.b may be modules."""
+    """Yield the leading dots and the name of each import; for `from a import b`, both a and a.b may be modules."""
     for words in _IMPORT.findall(text):
         for one in words.split(","):
             yield "", one.strip().partition(" ")[0]
@@ -111,22 +114,14 @@ def _folder(dots: str, file: Path, root: Path) -> Path:
 
 
 def _files(folder: Path, name: str) -> Iterator[Path]:
-    """The files below a folder that are run when a module is imported."""
+    """Yield the files below a folder that an import of a module runs."""
     for part in name.split("."):
         if not part.isidentifier():
             return
         folder /= part
         for file in (folder.with_suffix(".py"), folder / "__init__.py"):
-            if _is_file(file):
+            if file_version(str(file)):
                 yield file
-
-
-def _is_file(file: Path) -> bool:
-    """Not of a folder that we may not enter, either."""
-    try:
-        return file.is_file()
-    except OSError:
-        return False
 
 
 def _sets(text: str) -> Iterator[tuple[str, str]]:
@@ -136,11 +131,3 @@ def _sets(text: str) -> Iterator[tuple[str, str]]:
     for update in _UPDATE.findall(text):
         for quoted, bare in _UPDATED.findall(update):
             yield "update", quoted or bare
-
-
-def _text(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return ""

@@ -1,7 +1,7 @@
 """Warm starts of one run: which of its pods are forked from a fork server, and why the others are not.
 
-By default only programs that import TensorFlow are forked: the others would gain nothing. `prospect` says whether the
-programs of a project can start warm, as far as that can be seen without a fork server.
+By default only programs that import TensorFlow are forked, because others would gain nothing. `prospect` reports
+whether the programs of a project can start warm, as far as this can be known without a fork server.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tfjob.local.warm.pool import OLDEST_PYTHON, ForkServer, NotWarm
 from tfjob.local.warm.source_scan import ProgramText, read_program
 
 HOW = "tfjob/start"
-"""Annotation of a pod: `warm`, or `cold: ` and the reason."""
+"""The annotation of a pod that tells how it was started: `warm`, or `cold: ` and the reason."""
 WARM, COLD = "warm", "cold: "
 TURNED_OFF = f"{COLD}{policy.TURNED_OFF}"
 EXPECTED = {TURNED_OFF, f"{COLD}{policy.NOT_SEEN}"}
-"""Cold starts about which nobody needs to be told."""
+"""Cold starts that are not reported."""
 _TOO_OLD, _NO_TENSORFLOW = 3, 4
 _PROGRAM = f"""import importlib.util, sys
 sys.path = [place for place in sys.path if place]
@@ -45,7 +45,7 @@ if importlib.util.find_spec("tensorflow") is None: sys.exit({_NO_TENSORFLOW})"""
 
 
 class WarmStart:
-    """Starts the pods of a run, warm where that is sound."""
+    """Starts the pods of a run warm where that is safe."""
 
     def __init__(self, home: Home, machine: Machine, durations: Durations = USUAL) -> None:
         self._home = home
@@ -56,9 +56,9 @@ class WarmStart:
         self._distrust = ""
 
     def launch(self, folder: Path, ready: Assembled) -> str | None:
-        """Starts a pod's supervisor by a fork, if it may: how the pod starts, as the annotation says it.
+        """Fork a pod's supervisor if possible; return the value of the annotation.
 
-        Nothing was started if that is cold, or None because its fork server is not up yet.
+        If the value is cold, or None because the fork server is not ready yet, nothing was started.
         """
         container = ready.spec["containers"][0]
         start = self._facts(ready, container)
@@ -77,12 +77,12 @@ class WarmStart:
         return WARM
 
     def distrust(self, reason: str) -> None:
-        """From now on every start of this run is cold."""
+        """Start the remaining pods of this run cold."""
         self._distrust = self._distrust or reason
 
     @property
     def asked(self) -> bool:
-        """Whether somebody wants warm starts, and is to be told where there are none."""
+        """Whether the user requested warm starts, so that a cold start is a warning."""
         return self._machine.warm is True
 
     @property
@@ -94,7 +94,7 @@ class WarmStart:
             server.close()
 
     def _server(self, start: Start, container: ContainerSpec, text: ProgramText) -> ForkServer | None:
-        """The fork server for a pod once it can be asked; notes in the pod's spec what its fork becomes."""
+        """Return the fork server for a pod once it is ready; write into the pod's spec what the fork runs."""
         if self._distrust:
             raise NotWarm(f"a warm start of another replica failed: {self._distrust}")
         judged = refuse_setting(text.variables(start.env)) or judge(start)
@@ -116,7 +116,7 @@ class WarmStart:
 
     def _facts(self, ready: Assembled, container: ContainerSpec) -> Start:
         env = ready.secrets["env"][container["name"]]
-        argv = container["argv"]  # as people may see it: the reason for a cold start names words of it
+        argv = container["argv"]  # without the values of Secrets: the reason for a cold start may quote it
         return Start(
             argv=argv,
             env=env,
@@ -133,26 +133,26 @@ class WarmStart:
 
 
 def how(pod: Pod) -> str:
-    """How a pod was started, for people; empty if it was not yet."""
+    """Return how a pod was started; empty if it has not been started."""
     return pod.metadata.annotations.get(HOW, "")
 
 
 def _refuse_hidden(start: Start, argv: list[str]) -> None:
-    """Raises NotWarm if what `argv` runs is not what people may see of it."""
+    """Raise NotWarm if the value of a Secret determines what `argv` runs."""
     named = policy.program(start)
     if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
         raise NotWarm("its command comes from a Secret")
 
 
 def _text(start: Start, container: ContainerSpec) -> ProgramText:
-    """What the program says, where its text lies on this machine."""
+    """Scan the source of the program, if it is on this machine."""
     named = policy.program(start)
     if not isinstance(named, Program):
         return ProgramText()
     word = start.argv[named.at]
     if not named.module:
         return read_program(_on_host(word, container))
-    depth = word.count(".")  # of the module's file below the folder where modules are looked for
+    depth = word.count(".")  # how deep the module's file is below the folder from which modules are imported
     for name, above in ((".py", depth), ("/__main__.py", depth + 1)):
         file = _on_host(word.replace(".", "/") + name, container)
         if file.is_file():
@@ -161,7 +161,7 @@ def _text(start: Start, container: ContainerSpec) -> ProgramText:
 
 
 def _on_host(path: str, container: ContainerSpec) -> Path:
-    """Where a path of the container lies."""
+    """Return the host's path of a path in the container."""
     path = os.path.normpath(PurePosixPath(container["cwd"], path))
     inner = PurePosixPath(path)
     for mount in sorted(container["mounts"], key=lambda mount: len(mount["target"]), reverse=True):
@@ -171,7 +171,7 @@ def _on_host(path: str, container: ContainerSpec) -> Path:
 
 
 def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
-    """The file that a container's first word means, as exec would look for it on the host."""
+    """Return the file that exec would run on the host; empty if there is none."""
     word = argv[0] if argv else ""
     if "/" in word:
         path = Path(cwd) / word
@@ -180,7 +180,7 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
 
 
 def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
-    """For the interpreter that jobs of this folder get; whether importing TensorFlow goes well is not tried."""
+    """Check the interpreter that jobs of this project get, without importing TensorFlow."""
     if sys.platform != "linux":
         return Capability("warm starts", policy.ONLY_LINUX)
     seconds = durations_from(environ).helper_program.total_seconds()

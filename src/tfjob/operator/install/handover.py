@@ -20,6 +20,7 @@ Object = Mapping[str, Any]
 KIND = "TFJob"
 OTHER_KINDS = ("PyTorchJob", "XGBoostJob", "MPIJob", "MXJob", "PaddleJob", "JAXJob")
 FLAG = "enable-scheme"
+SCALE_TO_ZERO: tuple[Object, ...] = ({"op": "add", "path": "/spec/replicas", "value": 0},)
 WEBHOOK_ENTRY = "validator.tfjob.training-operator.kubeflow.org"
 TRAINING_OPERATOR = {"training-operator"}
 TF_OPERATOR = {"tf-operator", "tf_operator"}
@@ -98,7 +99,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
     elif index < 0 or deployment["spec"].get("replicas") == 0:
         return
     elif image in TF_OPERATOR:
-        yield Step(said, DEPLOYMENTS, *place, _to_zero())
+        yield Step(said, DEPLOYMENTS, *place, SCALE_TO_ZERO)
     else:
         patch = _without_tfjob(deployment["spec"]["template"]["spec"]["containers"][index], index, kinds)
         if patch is not None:
@@ -108,7 +109,8 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
 def _operator_container(deployment: Object) -> tuple[int, str]:
     """Return the index and image name of the container with another operator; -1 if there is none."""
     for index, container in enumerate(deployment["spec"]["template"]["spec"].get("containers") or []):
-        image = _base_name(container.get("image", ""))
+        # `name` of `registry:5000/path/name:tag@digest`
+        image = container.get("image", "").partition("@")[0].rpartition("/")[2].partition(":")[0]
         if image in TRAINING_OPERATOR | TF_OPERATOR:
             return index, image
     return -1, ""
@@ -125,7 +127,7 @@ def _without_tfjob(container: Object, index: int, kinds: Collection[str]) -> tup
     if not schemes:
         wanted = [kind for kind in OTHER_KINDS if kind in kinds]
     if not wanted:
-        return _to_zero()
+        return SCALE_TO_ZERO
     place = f"/spec/template/spec/containers/{index}"
     flags = [f"--{FLAG}={kind}" for kind in wanted]
     patch: list[Mapping[str, Any]] = [{"op": "add", "path": f"{place}/args", "value": [*arguments, *flags]}]
@@ -146,12 +148,3 @@ def _parted(words: list[str]) -> tuple[list[str], list[str]]:
         else:
             kept.append(word)
     return kept, kinds
-
-
-def _to_zero() -> tuple[Mapping[str, Any], ...]:
-    return ({"op": "add", "path": "/spec/replicas", "value": 0},)
-
-
-def _base_name(image: str) -> str:
-    """Return `name` for `registry:5000/path/name:tag@digest`."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

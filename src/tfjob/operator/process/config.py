@@ -155,7 +155,10 @@ class _Reader:
         volumes: list[HostVolume] = []
         for index, each in enumerate(fields.get("volumes", ())):
             place = (*at, "volumes", index)
-            one = self._volume(place, each)
+            name = self._named(place, each, _VOLUME_NAME, "volume")
+            one = HostVolume(name, each.get("hostPath", ""), each.get("mountPath", ""))
+            self._absolute(one.host_path, (*place, "hostPath"))
+            self._absolute(one.mount_path, (*place, "mountPath"))
             if any(other.name == one.name or other.mount_path == one.mount_path for other in volumes):
                 self._report(place, "repeats the name or the mountPath of an earlier volume")
             volumes.append(one)
@@ -169,13 +172,6 @@ class _Reader:
                 self._report((*place, "value"), f"must be a string, not {described(value)}", "put it in quotes")
             variables[variable] = str(value)
         return Accelerator(tuple(volumes), variables, resource)
-
-    def _volume(self, at: Path, fields: Mapping[str, Any]) -> HostVolume:
-        host, mount = fields.get("hostPath", ""), fields.get("mountPath", "")
-        name = self._named(at, fields, _VOLUME_NAME, "volume")
-        self._absolute(host, (*at, "hostPath"))
-        self._absolute(mount, (*at, "mountPath"))
-        return HostVolume(name, host, mount)
 
     def _named(self, at: Path, fields: Mapping[str, Any], pattern: re.Pattern[str], what: str) -> str:
         name: str = fields.get("name", "")

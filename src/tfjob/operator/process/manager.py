@@ -87,7 +87,11 @@ class Operator:
             watch_nodes=not options.namespace,
         )
         self.controller = Controller(
-            self.cluster, self.kinds, clock=whole_seconds, hooks=self.metrics, durations=options.durations
+            self.cluster,
+            self.kinds,
+            clock=lambda: datetime.now(UTC).replace(microsecond=0),  # a status on a cluster has whole seconds
+            hooks=self.metrics,
+            durations=options.durations,
         )
         self.lease: Lease | None = None
         if options.leader_elect:
@@ -229,11 +233,6 @@ async def operate(access: Access, options: Options) -> None:
         await operator.run()
 
 
-def whole_seconds() -> datetime:
-    """Return the time in whole seconds, as every status of a cluster has it."""
-    return datetime.now(UTC).replace(microsecond=0)
-
-
 def pod_groups(options: Options) -> Resource | None:
     if not options.gang_scheduler_name:
         return None
@@ -241,10 +240,7 @@ def pod_groups(options: Options) -> Resource | None:
 
 
 async def discover_job_kinds(client: Client, options: Options) -> list[str]:
-    """Return the kinds of jobs that the cluster serves; warn if the CRD of TFJob is not ours.
-
-    Raises ConfigError if the cluster is too old or lacks a CRD.
-    """
+    """Return the kinds of jobs that the cluster serves. Raises ConfigError if it is too old or lacks a CRD."""
     version = await server_version(client)
     if problem := version_problem(version):
         raise ConfigError(problem, "Use a newer cluster.")

@@ -73,27 +73,18 @@ class Trial:
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
     def _program(self, kind: str) -> Object:
-        if kind == "PS" and self.test_image:
-            return {"template": {"spec": self._secrets()}} if self.pull_secret else {}
-        return {"template": self._template()}
-
-    def _template(self) -> Object:
-        container: Object = {
-            "name": "tensorflow",
-            "image": self.test_image or self.image,
-            "imagePullPolicy": self.pull_policy,
-        }
-        pod: Object = {"containers": [container], **self._secrets()}
+        pod: Object = {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+        if kind == "PS" and self.test_image:  # the default parameter server
+            return {"template": {"spec": pod}} if pod else {}
+        image = self.test_image or self.image
+        container: Object = {"name": "tensorflow", "image": image, "imagePullPolicy": self.pull_policy}
         if not self.test_image:
             container |= {
                 "command": MEETING,
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             }
             pod["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        return {"spec": pod}
-
-    def _secrets(self) -> Object:
-        return {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
+        return {"template": {"spec": {"containers": [container], **pod}}}
 
 
 def run_self_test(
@@ -104,10 +95,7 @@ def run_self_test(
     say: Callable[[str], None],
     **images: str,
 ) -> None:
-    """Run the self-test on the cluster of a context; `images` are fields of a `Trial`. Raises as `SelfTest.run` does.
-
-    Without an `api_version` the job is a TfJob of tensorflow.org if the cluster serves them.
-    """
+    """Run the self-test on the cluster of a context; `images` are fields of a `Trial`. Raises KubeError."""
     access = config.load(context)
     trial = Trial(f"tfjob-test-{secrets.token_hex(3)}", namespace or access.namespace, **images)
 

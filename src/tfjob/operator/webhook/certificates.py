@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -102,8 +103,6 @@ def _age(certificate: x509.Certificate) -> tuple[datetime, int]:
 
 
 def _host(name: str) -> x509.GeneralName:
-    import ipaddress
-
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:

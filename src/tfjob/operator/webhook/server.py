@@ -91,7 +91,7 @@ class Webhook:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ConfigError if the port is taken."""
-        certificate = self._new()
+        certificate = certificates.make(self.names, self.clock())
         certificates.load(self._context, certificate)
         async with serving(webhook_app(), self.address, self._context):
             logger.info("webhook serving on port %d", self.address.port)
@@ -124,7 +124,7 @@ class Webhook:
     async def _replaced(self, old: Certificate) -> Certificate:
         """Return the next certificate. The API server trusts it before it is used, so that no call fails."""
         # All attempts share one certificate: more would push those of other replicas out of the bundle.
-        new = self._next = self._next or self._new()
+        new = self._next = self._next or certificates.make(self.names, self.clock())
         if await self.publish(old, new):
             await asyncio.sleep(self.durations.trust_spread.total_seconds())
         elif self.clock() < old.expires:
@@ -133,6 +133,3 @@ class Webhook:
         certificates.load(self._context, new)
         logger.info("webhook certificate replaced; the new one is valid until %s", new.expires.isoformat())
         return new
-
-    def _new(self) -> Certificate:
-        return certificates.make(self.names, self.clock())

@@ -81,23 +81,18 @@ def _with_variables(container: Object, task: Task) -> Object:
     mount = _mount(container)
     if mount is None:
         return container
-    own = container.get("env") or []
+    base, own = mount["mountPath"], container.get("env") or []
     taken = {one.get("name") for one in own}
+    folders = {CHECKPOINTS: "checkpoints", OUTPUT: "output"}
+    if not mount.get("readOnly"):
+        folders[SCRATCH] = f"scratch/{task.name}"
     added = [
         entry
-        for name, folder in _folders(mount, task).items()
+        for name, folder in folders.items()
         if name not in taken
-        for entry in ({"name": name, "value": folder}, *_from_sources(container, name))
+        for entry in ({"name": name, "value": posixpath.join(base, folder)}, *_from_sources(container, name))
     ]
     return {**container, "env": [*added, *own]}
-
-
-def _folders(mount: Mapping[str, Any], task: Task) -> dict[str, str]:
-    base = mount["mountPath"]
-    shared = {CHECKPOINTS: posixpath.join(base, "checkpoints"), OUTPUT: posixpath.join(base, "output")}
-    if mount.get("readOnly"):
-        return shared
-    return {**shared, SCRATCH: posixpath.join(base, "scratch", task.name)}
 
 
 def _from_sources(container: Mapping[str, Any], name: str) -> Iterator[Object]:

@@ -68,12 +68,9 @@ def with_server(job: TFJob, template: Object, image: str) -> Object:
 
 
 def flags(job: TFJob, task: Task, cluster_domain: str = "") -> list[str]:
-    """Return the arguments of a server: the whole cluster, and its task. A user's program may not read TF_CONFIG.
-
-    With dynamic workers there is no fixed cluster, and so no arguments.
-    """
+    """Return the arguments of a server: the whole cluster, and its task. A user's program may not read TF_CONFIG."""
     if job.spec.enable_dynamic_worker:
-        return []
+        return []  # there is no fixed cluster
     members = cluster(job, cluster_domain)
     spec = ",".join(f"{kind}|{';'.join(addresses)}" for kind, addresses in members.items())
     return ["--cluster_spec", spec, "--job_name", task.type.lower(), "--task_id", str(task.index)]

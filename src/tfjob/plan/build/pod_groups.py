@@ -77,7 +77,11 @@ def pod_group(job: TFJob, scheduler: str) -> PodGroup:
     """Return the group of a job: how many pods, with which resources, must be schedulable at the same time."""
     policy = job.spec.run_policy.scheduling_policy or SchedulingPolicy()
     members = len(desired(job)) if policy.min_available is None else policy.min_available
-    given = {name: _text(value) for name, value in policy.min_resources.items()}
+    # A manifest may contain a fraction without quotes, which the API of a group does not accept.
+    given = {
+        name: quantity.total([value]) if isinstance(value, float) else value
+        for name, value in policy.min_resources.items()
+    }
     spec: dict[str, Any] = {"minMember": members, "minResources": given or _resources(job, members)}
     if is_volcano(scheduler):
         spec["queue"] = policy.queue or DEFAULT_QUEUE
@@ -131,11 +135,6 @@ def _resources(job: TFJob, members: int) -> dict[str, str]:
                 if _amount(value) is not None:
                     amounts.setdefault(name, []).append(value)
     return {name: quantity.total(values) for name, values in amounts.items()}
-
-
-def _text(value: Any) -> Any:
-    """Return a quantity as the API of a group accepts it: a manifest may contain a fraction without quotes."""
-    return quantity.total([value]) if isinstance(value, float) else value
 
 
 def _amount(value: Any) -> Any:

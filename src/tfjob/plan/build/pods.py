@@ -21,7 +21,6 @@ from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
 
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
-FALLBACK = "FallbackToLogsOnError"
 
 
 def pod(job: TFJob, task: Task, attempt: int, settings: Settings) -> Pod:
@@ -58,10 +57,8 @@ def service(job: TFJob, task: Task) -> Service:
     labels = task_labels(job, task.type, task.index)
     spec: dict[str, Any] = {"selector": labels, "ports": [{"name": "tf-port", "port": port(job, task.type)}]}
     if origin(job).headless_services:
-        named = (
-            one for one in main_template_container(template_of(job, task.type)).get("ports") or () if one.get("name")
-        )
-        ports = [{"name": one["name"], "port": one["containerPort"]} for one in named]
+        declared = main_template_container(template_of(job, task.type)).get("ports") or ()
+        ports = [{"name": one["name"], "port": one["containerPort"]} for one in declared if one.get("name")]
         spec |= {"clusterIP": "None", "ports": ports or [{"name": PORT_NAME, "port": port(job, task.type)}]}
     return Service(metadata=child_metadata(job, child_name(job, task.type, task.index), labels), spec=spec)
 
@@ -90,27 +87,22 @@ def cluster_size(job: TFJob) -> str:
 def _pod_spec(
     job: TFJob, task: Task, template: dict[str, Any], config: str | None, settings: Settings
 ) -> dict[str, Any]:
-    """Return the template's spec with the operator's additions; it shares the rest, so do not change it in place."""
+    """Return the template's spec with the operator's additions; nested values are shared with the template."""
     given, _ = equipped(template.get("spec") or {}, settings.accelerators)
     given = with_storage(job, task, given, for_all=settings.storage_for_all)
-    main, everywhere = main_template_container({"spec": given}), origin(job).tf_config_in_every_container
     spec = {**given, "restartPolicy": pod_restart_policy(job, task)}
     if settings.gang_scheduler and not given.get("schedulerName"):
         spec["schedulerName"] = scheduler_name(settings.gang_scheduler)
+    added = {"terminationMessagePolicy": "FallbackToLogsOnError"} if settings.last_lines else {}
     for kind in ("initContainers", "containers"):
-        if given.get(kind) and settings.last_lines:
-            spec[kind] = [{"terminationMessagePolicy": FALLBACK, **container} for container in given[kind]]
+        if given.get(kind):
+            spec[kind] = [{**added, **container} for container in given[kind]]
+    main, everywhere = main_template_container({"spec": spec}), origin(job).tf_config_in_every_container
     is_ours = serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type])
     if is_ours and main["command"] == parameter_server.COMMAND:
-        words = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
-        spec["containers"] = [
-            {**made, "command": words} if own is main else made
-            for own, made in zip(given["containers"], spec["containers"], strict=True)
-        ]
+        main["command"] = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]
     if config is not None:
-        variable = {"name": "TF_CONFIG", "value": config}
-        spec["containers"] = [
-            {**made, "env": [*(made.get("env") or ()), variable]} if everywhere or own is main else made
-            for own, made in zip(given.get("containers") or (), spec.get("containers") or (), strict=True)
-        ]
+        for container in spec.get("containers") or ():
+            if everywhere or container is main:
+                container["env"] = [*(container.get("env") or ()), {"name": "TF_CONFIG", "value": config}]
     return spec

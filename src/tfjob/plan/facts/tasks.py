@@ -174,10 +174,7 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
-    """Return a function from a task to the attempt that it should be on.
-
-    A gang's attempts do not count for other tasks: an evaluator keeps running while the gang restarts.
-    """
+    """Return a function from a task to the attempt that it should be on; tasks outside a gang ignore its attempts."""
     types, together, restarts = gang_types(job), max(status.attempt, 1), status.task_restarts
 
     def due(task: Task) -> int:

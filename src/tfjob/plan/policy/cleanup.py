@@ -40,10 +40,7 @@ def everything(observed: Observation) -> list[Action]:
 def overdue(
     pods: Iterable[Pod], observed: Observation, now: datetime, durations: Durations
 ) -> tuple[list[Action], list[datetime]]:
-    """Return repeated deletions of pods that are still terminating long after they should be gone.
-
-    Also returns, for each terminating pod, when the next repetition is due.
-    """
+    """Return deletions to repeat, of pods that should be gone, and when each terminating pod is due next."""
     waits = durations.repeat_deletion
     repeated, times = list[Action](), list[datetime]()
     for pod in pods:

@@ -62,7 +62,12 @@ def waits(
         # What prevents the creation of a pod is more important than what an existing pod waits for.
         *([Wait("", events.POD_GROUP_PENDING, held, None)] if held else ()),
         *_refused(job, views, observed, grace),
-        *_unreachable(leaving, observed.lost_nodes),
+        # A pod on a node that does not answer cannot be removed: it may still run there.
+        *(
+            Wait(task.name, events.NODE_UNREACHABLE, events.POD_STUCK.format(pod=pod.metadata.name, node=node), None)
+            for pod in leaving
+            if (node := pod.spec.get("nodeName")) in observed.lost_nodes and (task := task_of(pod))
+        ),
         *(wait for view in views if view.pod and not view.completed and (wait := _of_pod(view, view.pod, grace))),
     ]
     return sorted(found, key=lambda wait: (wait.fails_at is None, wait.fails_at or datetime.max))
@@ -116,15 +121,6 @@ def _refused(job: TFJob, views: Sequence[TaskState], observed: Observation, grac
             yield _wait("", rejection.reason, rejection.message, rejection.since, grace)
         elif name in tasks:
             yield _wait(tasks[name], rejection.reason, rejection.message, rejection.since, grace)
-
-
-def _unreachable(leaving: Sequence[Pod], lost_nodes: frozenset[str]) -> Iterator[Wait]:
-    """Yield pods that cannot be removed while their node does not answer: they may still run there."""
-    for pod in leaving:
-        node, task = pod.spec.get("nodeName"), task_of(pod)
-        if node in lost_nodes and task:
-            text = events.POD_STUCK.format(pod=pod.metadata.name, node=node)
-            yield Wait(task.name, events.NODE_UNREACHABLE, text, None)
 
 
 def _wait(name: str, reason: str, message: str, since: datetime | None, grace: timedelta) -> Wait:

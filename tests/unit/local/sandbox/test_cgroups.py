@@ -20,7 +20,7 @@ def test_the_sweep_removes_the_groups_of_one_pod_only() -> None:
     names = [cgroups.group_name(uid, "main", 0) for uid in (dead, live)]
     groups = [cgroups.create(name, 64 << 20, 0.5) for name in names]
     try:
-        assert set(cgroups.sweep(dead)) == {names[0]}
+        cgroups.sweep(dead)
         assert (groups_of(dead), groups_of(live)) == (set(), {names[1]})
     finally:
         for group in groups:
