@@ -1,9 +1,8 @@
-"""What an image name means on this machine: an interpreter, a working folder and a command.
+"""What runs in place of an image on this machine: an interpreter, a working folder and a command.
 
-An image is looked up in the configuration: by its full name, by its name without tag and digest, then among the
-patterns in the order of the files. A container that says its own command needs no entry and runs in the chosen
-environment: the `--python` of the command line, else the nearest `.venv` upward from the manifest, else the
-interpreter that runs this tool.
+The configuration is searched for an image by its full name, by its name without tag and digest, then by patterns in the
+order of the files. A container with a command needs no entry. It runs in the chosen environment: `--python` of the
+command line, else the nearest `.venv` upward from the manifest, else the interpreter that runs tfjob.
 """
 
 from __future__ import annotations
@@ -14,33 +13,31 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.local.inputs import environment
 from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
 _PYTHON_NAMES = ("python", "python3")
 
 
 class ImageError(Refusal):
-    """An image or an interpreter that means nothing on this machine."""
+    """An image or an interpreter that this machine does not have."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What stands in for a container's image.
+    """What replaces a container's image.
 
-    `command` and `args` are the image's ENTRYPOINT and CMD as far as the configuration states them; `links` are the
-    names of Python that must be led to `python` because its own folder has none, or another one, of that name.
-    `folders` are paths of the image, and what is seen there here.
+    `command` and `args` are the image's ENTRYPOINT and CMD, as far as the configuration states them. `links` are the
+    names of Python that need a link to `python`, because its folder has no such program or a different one. `folders`
+    maps paths of the image to folders of this machine.
     """
 
     python: Path
@@ -56,9 +53,9 @@ class Runtime:
 def resolve(
     container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path, module: str = ""
 ) -> Runtime:
-    """The runtime of a container; `python` is the command line's choice, `project` the manifest's folder.
+    """Return the runtime of a container; `python` is that of the command line, `project` the manifest's folder.
 
-    With `module`, our own interpreter is used instead if only that one has the module.
+    If a `module` is given and only the interpreter of tfjob has it, that interpreter is used.
     """
     image = container.get("image") or ""
     entry = find_entry(image, config)
@@ -87,9 +84,9 @@ def resolve(
 
 
 def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str, str]) -> list[str]:
-    """The words that are executed, by Kubernetes' rule for command, args, ENTRYPOINT and CMD.
+    """Return the arguments to execute, by the rule of Kubernetes for command, args, ENTRYPOINT and CMD.
 
-    `$(VAR)` is expanded in the manifest's words and never in the image's.
+    `$(VAR)` is expanded in arguments of the manifest, never in those of the image.
     """
     command = [environment.expand(word, variables) for word in container.get("command") or []]
     args = [environment.expand(word, variables) for word in container.get("args") or []]
@@ -99,7 +96,7 @@ def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str,
 
 
 def write_links(runtime: Runtime, folder: Path) -> Path | None:
-    """Make `folder` with the links that the runtime needs, to stand first on PATH; None when it needs none."""
+    """Create `folder` with the links that the runtime needs first on PATH; return None if it needs none."""
     if not runtime.links:
         return None
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +108,6 @@ def write_links(runtime: Runtime, folder: Path) -> Path | None:
 
 
 def find_entry(image: str, config: Config) -> ImageEntry | None:
-    """The entry for an image name, or None."""
     bare = _TAG_OR_DIGEST.sub("", image, count=1)
     for name in (image, bare):
         if name in config.images:
@@ -123,7 +119,6 @@ def find_entry(image: str, config: Config) -> ImageEntry | None:
 
 
 def interpreter_of(entry: ImageEntry | None, *, python: Path | None, project: Path) -> Path:
-    """The absolute path of the interpreter: the image entry's own, else the chosen environment's."""
     if entry is not None and entry.python:
         found = shutil.which(entry.python)
         return _existing(Path(found or entry.python), entry, "python")
@@ -133,7 +128,7 @@ def interpreter_of(entry: ImageEntry | None, *, python: Path | None, project: Pa
 
 
 def chosen_interpreter(python: Path | None, project: Path) -> Path:
-    """`--python` (an interpreter, its name, or a virtualenv's folder), else the project's `.venv`, else our own."""
+    """Return `--python` (an interpreter, its name, or a virtualenv), else the project's `.venv`, else our own."""
     if python is not None:
         found = python / "bin" / "python" if python.is_dir() else Path(shutil.which(python) or python)
         if not _executable(found):
@@ -164,14 +159,14 @@ def interpreter_with(module: str, chosen: Path, has: Callable[[Path, str], bool]
 
 
 def has_module(python: Path, name: str) -> bool:
-    """Whether an interpreter has a module; it is looked for and not imported."""
+    """Return whether an interpreter finds a module, without importing it."""
     program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
     done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return done.returncode == 0
 
 
 _has_module_remembered = cache(has_module)
-"""For pods: one that cannot start is tried every other second."""
+"""For pods that cannot start, which are retried every other second."""
 
 
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
