@@ -51,8 +51,7 @@ from tfjob.api.versions.v1beta import DETAILS, RUN_POLICY, Object, mapping, with
 KINDS = ((TENSORFLOW, TF_JOB), (TENSORFLOW, KIND), ("kubeflow.org/v1alpha1", KIND))
 TYPES = (MASTER, PS, WORKER)
 DEFINITIONS: dict[str, Definition] = {
-    "TFJob": v1.DEFINITIONS["TFJob"],
-    "Metadata": v1.DEFINITIONS["Metadata"],
+    **v1.DEFINITIONS,
     "TFJobSpec": {
         "RuntimeId": "string",
         "replicaSpecs": "[ReplicaSpec]",
@@ -69,8 +68,6 @@ DEFINITIONS: dict[str, Definition] = {
         "tfReplicaType": "string",
     },
     "TensorBoard": {name: kind for name, kind in v1.DEFINITIONS["TensorBoard"].items() if name != "image"},
-    "TerminationPolicy": v1.DEFINITIONS["TerminationPolicy"],
-    "ChiefReference": v1.DEFINITIONS["ChiefReference"],
 }
 _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""

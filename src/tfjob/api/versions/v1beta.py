@@ -52,16 +52,10 @@ _REPLICAS = "tfReplicaSpecs"
 
 @cache
 def schema() -> Schema:
-    definitions: dict[str, Definition] = {
-        "TFJob": v1.DEFINITIONS["TFJob"],
-        "Metadata": v1.DEFINITIONS["Metadata"],
-        "TFJobSpec": SPEC,
-        "ReplicaSpec": v1.REPLICA_SPEC,
-    }
-    newer = v1.DEFINITIONS["TFJobSpec"].keys() - definitions["TFJobSpec"].keys()
+    newer = v1.DEFINITIONS["TFJobSpec"].keys() - SPEC.keys()
     hints = {("TFJobSpec", name): f"use apiVersion: {API_VERSION}" for name in newer}
     hints["TFJobSpec", "runPolicy"] = "in this version, write its fields directly under spec"
-    return Schema({**pod_definitions(), **definitions}, hints=hints)
+    return Schema({**pod_definitions(), **v1.DEFINITIONS, "TFJobSpec": SPEC}, hints=hints)
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
