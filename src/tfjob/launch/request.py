@@ -215,7 +215,7 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
 
 
 def _for_cluster(file: str, asked: ScriptRequest) -> Script:
-    from tfjob.api.manifest.script import Impossible, Script, alone
+    from tfjob.api.manifest.script import Script, upload_problem
 
     if not asked.image:
         raise InvalidRequest(
@@ -225,13 +225,11 @@ def _for_cluster(file: str, asked: ScriptRequest) -> Script:
     if asked.in_image:
         return Script(file, asked.arguments)
     text = _script_text(file)
-    try:
-        alone(text, _modules_alongside(Path(file)))
-    except Impossible as impossible:
+    if problem := upload_problem(text, _modules_alongside(Path(file))):
         raise InvalidRequest(
-            f"{file} cannot be sent to the cluster: {impossible.message}",
+            f"{file} cannot be sent to the cluster: {problem}",
             "Put the script and everything that it needs into the image, and add --in-image.",
-        ) from None
+        )
     return Script(file, asked.arguments, text)
 
 
