@@ -67,7 +67,6 @@ def validate(job: TFJob) -> list[Problem]:
         *_metadata_problems(job),
         *_replica_set_problems(job),
         *(found for name, spec in job.spec.tf_replica_specs.items() for found in _replica_problems(job, name, spec)),
-        *_run_policy_problems(job),
         *_policy_problems(job),
         *_tensor_board_problems(job),
         *_chief_problems(job),
@@ -238,7 +237,10 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
             yield problem_at((*path, index, "name"), "is missing", "if a pod has several containers, each needs a name")
 
 
-def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
+def _policy_problems(job: TFJob) -> Iterator[Problem]:
+    yield from one_of_problem(job.spec.success_policy, SUCCESS_POLICIES, ("spec", "successPolicy"))
+    yield from one_of_problem(job.spec.restart_scope, RESTART_SCOPES, ("spec", "restartScope"))
+    yield from image_problem(job.spec.tf_image, ("spec", "tfImage"))
     path: Path = ("spec", "runPolicy")
     policy = job.spec.run_policy
     values = to_builtins(policy)
@@ -257,12 +259,6 @@ def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
             message = f"{needed} is more than the number of pods ({total}), so no pod starts"
             # Only a warning: a gang scheduler lets the job wait, and users of v1.9 rely on lowering the number later.
             yield problem_at((*where, "minAvailable"), message, "lower it, or add replicas", warning=True)
-
-
-def _policy_problems(job: TFJob) -> Iterator[Problem]:
-    yield from one_of_problem(job.spec.success_policy, SUCCESS_POLICIES, ("spec", "successPolicy"))
-    yield from one_of_problem(job.spec.restart_scope, RESTART_SCOPES, ("spec", "restartScope"))
-    yield from image_problem(job.spec.tf_image, ("spec", "tfImage"))
 
 
 def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:

@@ -14,8 +14,6 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from tfjob.api.conversion import (
     Conversion,
     Spelling,
@@ -44,13 +42,10 @@ from tfjob.api.types import (
     REPLICA_TYPES,
     RUNTIME_ID,
     WORKER,
-    ReplicaSpec,
     TFJob,
-    TFJobSpec,
-    TFJobStatus,
 )
 from tfjob.api.versions import v1
-from tfjob.api.versions.status import v1alpha1_status
+from tfjob.api.versions.status import plain_status
 from tfjob.api.versions.v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 
 KINDS = ((TENSORFLOW, TF_JOB), (TENSORFLOW, KIND), ("kubeflow.org/v1alpha1", KIND))
@@ -261,7 +256,7 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
     if DETAILS in mapping(made.get("status")):
         kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**_alpha_status(made["status"][DETAILS], kinds), **made["status"]}
+        made["status"] = {**plain_status(made["status"][DETAILS], kinds), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
     return spelt_back(made, [one for one in spelt if one[0] == ["spec"]])
@@ -385,18 +380,6 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
             made["tfPort"] = port
             template = {**template, "spec": {**template["spec"], "containers": containers}}
     return {**made, "template": template}
-
-
-def _alpha_status(given: Any, replicas: Mapping[str, Any]) -> Object:
-    """Return a v1 status in the format of v1alpha1; empty if it is malformed."""
-    try:
-        status = msgspec.convert(given, TFJobStatus)
-        specs = {kind: msgspec.convert(_given(one, "replicas"), ReplicaSpec) for kind, one in replicas.items()}
-        if MASTER in specs and MASTER not in status.replica_statuses:
-            specs = {CHIEF if kind == MASTER else kind: spec for kind, spec in specs.items()}
-        return v1alpha1_status(TFJob(spec=TFJobSpec(tf_replica_specs=specs), status=status))
-    except (msgspec.ValidationError, ValueError):
-        return {}
 
 
 def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
