@@ -31,7 +31,6 @@ class WithArguments(click.Command):
     """A command that runs a script, whose options go after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Mention `--` in the error for an unknown option."""
         words = list(args)  # the parser empties the list
         try:
             return super().parse_args(ctx, args)
