@@ -43,7 +43,7 @@ def task_name(replica_type: str, index: int) -> str:
 
 
 def runtime_id(job: TFJob) -> str:
-    """Return the random id of a TfJob from its status, its spec, or (the same for every reader) its uid."""
+    """Return the random id of a TfJob from its status or its spec; without either, derive it from the uid."""
     recorded = job.status.runtime_id or job.metadata.annotations.get(RUNTIME_ID)
     if recorded:
         return recorded.lower()

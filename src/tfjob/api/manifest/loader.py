@@ -20,7 +20,7 @@ from tfjob.api.suggest import suggestion
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
-from tfjob.api.versions.round_trip import with_unsaid
+from tfjob.api.versions.round_trip import apply_notes
 
 DEPLOYMENT = "Deployment"
 OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
@@ -138,7 +138,7 @@ class _Loading:
             versions = sorted({version for version, known in _known_kinds() if known.lower() == kind.lower()})
             self.report(part, ("apiVersion",), "is missing", f"write {versions[0]}" if versions else "")
         elif (api_version, kind) in READERS:
-            self.take_job(part, with_unsaid(part.value, READERS[api_version, kind](part.value, part.filled)))
+            self.take_job(part, apply_notes(part.value, READERS[api_version, kind](part.value, part.filled)))
         elif (api_version, kind) in OBJECT_KINDS:
             self.take_object(part)
         else:

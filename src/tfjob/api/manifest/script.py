@@ -43,7 +43,8 @@ class Counts:
         if workers is None:
             workers = 0 if self.chief and not self.ps else 1
         if self.evaluators > 1:
-            raise InvalidRequest(f"--evaluator {self.evaluators}: a job has at most one", "Use --evaluator 1.")
+            message = f"--evaluator {self.evaluators}: a job has at most one evaluator"
+            raise InvalidRequest(message, "Use --evaluator 1.")
         if not workers and self.ps:
             raise InvalidRequest("--ps needs at least one worker", "Add --workers 1.")
         if not workers and not self.chief:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import Conversion, Spelling, spelt_back
+from tfjob.api.conversion import Conversion, Spelling, restore_spelling
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.problems import Problem, errors, path_text
 from tfjob.api.types import API_VERSION, UNSAID
@@ -66,7 +66,7 @@ def converted(job: Object, api_version: str) -> Object:
     # By version: how to convert to it, and to and from its plain form, which has one spelling for each name.
     convert = {older: partial(module.from_v1, api_version=older), API_VERSION: module.to_v1}
     plain = {older: module.plain, API_VERSION: module.plain_v1}
-    written = {older: module.written, API_VERSION: spelt_back}
+    written = {older: module.written, API_VERSION: restore_spelling}
     bare, notes = _without_notes(job)
     note = notes.pop(api_version, None) or Note()
     source, spelt = plain[given](bare)
@@ -103,7 +103,7 @@ def _with_notes(job: Object, notes: Notes) -> Object:
     return {**job, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), UNSAID: text}}}
 
 
-def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
+def apply_notes(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
     """Apply the notes in a manifest's annotation, as a cluster would; a manifest with errors is not changed."""
     noted = UNSAID in conversion.job.metadata.annotations and manifest.get("apiVersion") in (*OLDER, TENSORFLOW)
     if not noted or errors(conversion.problems):

@@ -34,7 +34,7 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
     kinds = job.spec.tf_replica_specs or status.replica_statuses
     return {
         "phase": _phase(status, stage),
-        "reason": "" if stage == SUCCEEDED else _reason(status),
+        "reason": "" if stage == SUCCEEDED else ": ".join(filter(None, (status.reason, status.message))),
         "state": stage if finished else RUNNING,
         "conditions": None,
         "controlPaused": False,
@@ -67,11 +67,6 @@ def _phase(status: TFJobStatus, stage: str) -> str:
     if stage in (SUCCEEDED, FAILED):
         return CLEAN_UP if status.cleaning else DONE
     return RUNNING if stage in ("Running", "Restarting") else CREATING
-
-
-def _reason(status: TFJobStatus) -> str:
-    """Join reason and message: v1alpha1 has one field for both."""
-    return ": ".join(filter(None, (status.reason, status.message)))
 
 
 def _replica_status(kind: str, job: TFJob) -> dict[str, Any]:
