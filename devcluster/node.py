@@ -189,7 +189,7 @@ def own_images() -> list[Path]:
     busybox = debian.tree().program("busybox")
 
     def write(place: Path) -> None:
-        images.write_pause(place / "pause.tar", pause)
+        images.write(place / "pause.tar", images.PAUSE, {"pause": pause}, ["/pause"])
         images.write_busybox(place / "busybox.tar", busybox)
 
     key = hashlib.sha256(Path(images.__file__).read_bytes() + busybox.read_bytes()).hexdigest()[:8]

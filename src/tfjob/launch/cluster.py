@@ -144,7 +144,6 @@ def children(job: TFJob) -> list[Object]:
 
 
 def _as_read(manifest: dict[str, Any]) -> TFJob:
-    """Return the job as the operator reads it; a TfJob without a RuntimeId gets a placeholder."""
     job = read_job(manifest["kind"], msgspec.json.encode(manifest))
     if not origin(job).has_runtime_id or job.metadata.annotations.get(RUNTIME_ID):
         return job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -92,9 +93,11 @@ async def examine(client: Client, namespace: str) -> list[Finding]:
 
 
 async def versions(client: Client) -> Versions:
-    version, crd, operators = await asyncio.gather(server_version(client), _found_crd(client), deployments(client))
-    release = (crd or {}).get("metadata", {}).get("annotations", {}).get(RELEASE, "")
-    return Versions(version, release, operators)
+    version, operators = await asyncio.gather(server_version(client), deployments(client))
+    crd: dict[str, Any] = {}
+    with suppress(Forbidden, NotFound):
+        crd = await client.get(CRDS, "", CRD_NAME)
+    return Versions(version, crd.get("metadata", {}).get("annotations", {}).get(RELEASE, ""), operators)
 
 
 async def _crd(client: Client) -> list[Finding]:
@@ -160,13 +163,6 @@ async def _lease_holder(client: Client) -> str:
         if renewed and holder and datetime.now(UTC) - datetime.fromisoformat(renewed) <= FRESH:
             return str(holder)
     return ""
-
-
-async def _found_crd(client: Client) -> dict[str, Any] | None:
-    try:
-        return await client.get(CRDS, "", CRD_NAME)
-    except (Forbidden, NotFound):
-        return None
 
 
 async def _right(client: Client, namespace: str, title: str, rights: Iterable[str]) -> Finding:

@@ -1,4 +1,4 @@
-"""A watch under every fault that was met in the field: the cache ends up right, and the server is not flooded."""
+"""A watch under every fault seen in practice: the cache ends up correct, and the server is not flooded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def most_asked(server: ApiServer) -> float:
-    """Return how many requests a second come, measured for at least a second."""
+    """Return the number of requests per second, measured for at least a second."""
     begun = time.monotonic()
     await asyncio.sleep(1.0)
     return len(server.seen) / (time.monotonic() - begun)
@@ -279,7 +279,7 @@ async def test_an_undecodable_object_is_reported_and_skipped(
 
 @async_test(following)
 async def test_a_deeply_nested_object_does_not_end_the_watch(server: ApiServer, reflector: Reflector[Pod]) -> None:
-    """One such object, which any user may make, must not end the operator."""
+    """Any user can create such an object; it must not end the operator."""
     deep = b"[" * 9_000 + b"]" * 9_000
 
     def nested(encoded: bytes) -> bytes:

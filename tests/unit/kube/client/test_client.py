@@ -67,7 +67,7 @@ async def test_a_list_whose_next_page_expired_is_read_again_at_once(server: ApiS
 
 
 @async_test(served)
-async def test_what_each_write_sends(server: ApiServer, client: Client) -> None:
+async def test_the_requests_of_writes(server: ApiServer, client: Client) -> None:
     server.answers += [reply({})] * 6
     await client.create(PODS, "team", Pod(), {"dryRun": "All"})
     await client.update_status(TFJOBS, "team", "a", {"status": {}})
@@ -127,7 +127,7 @@ async def test_a_redirect_is_not_followed_with_our_credentials(server: ApiServer
 async def test_a_write_waits_as_long_as_the_server_asks(
     server: ApiServer, client: Client, *, code: int, after: dict[str, str]
 ) -> None:
-    """A second for an answer that says `later` and not when."""
+    """A 429 without a time means one second."""
     server.answers += [refuse(code, "Later", **after), reply({})]
     started = time.monotonic()
     await client.create(PODS, "team", {})
@@ -159,7 +159,7 @@ async def test_a_write_that_may_have_happened_is_not_repeated(server: ApiServer,
     assert len(server.seen) == 2
 
 
-def test_a_server_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+def test_an_unreachable_server_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr(client_module, "FIRST_DELAY", 0.0)
 
     async def run(server: str) -> str:
@@ -194,7 +194,7 @@ async def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass(server:
 
 
 @async_test(served)
-async def test_the_fence_is_asked_again_after_each_wait(server: ApiServer, client: Client) -> None:
+async def test_the_fence_is_checked_again_after_each_wait(server: ApiServer, client: Client) -> None:
     asked = []
     client.before_write = lambda: asked.append(1)
     server.answers += [refuse(429, "TooManyRequests", Retry_After="1"), reply({})]
@@ -216,7 +216,7 @@ async def test_every_attempt_is_observed(server: ApiServer, client: Client) -> N
 
 
 class Rotating:
-    """A token that is another one after each renewal."""
+    """A token that changes with each renewal."""
 
     def __init__(self) -> None:
         self.renewals = 0
@@ -232,7 +232,7 @@ class Rotating:
 
 
 @async_test(served, Rotating())
-async def test_a_token_that_is_refused_is_fetched_again_once(server: ApiServer, client: Client) -> None:
+async def test_a_rejected_token_is_replaced_once(server: ApiServer, client: Client) -> None:
     server.answers += [refuse(401, "Unauthorized"), reply({}), refuse(401, "Unauthorized")]
     await client.create(PODS, "team", {})
     assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
@@ -251,7 +251,7 @@ async def test_concurrent_requests_share_one_new_token(server: ApiServer, client
 
 
 @async_test(served, Rotating())
-async def test_a_stream_fetches_a_refused_token_again_too(server: ApiServer, client: Client) -> None:
+async def test_a_stream_also_replaces_a_rejected_token(server: ApiServer, client: Client) -> None:
     server.answers += [refuse(401, "Unauthorized"), chunks(b"x")]
     async with client.opened("/log") as parts:
         assert [part async for part in parts] == [b"x"]
@@ -259,7 +259,7 @@ async def test_a_stream_fetches_a_refused_token_again_too(server: ApiServer, cli
 
 
 @async_test(served)
-async def test_a_token_that_cannot_change_is_not_tried_twice(server: ApiServer, client: Client) -> None:
+async def test_a_fixed_token_is_not_tried_twice(server: ApiServer, client: Client) -> None:
     server.answers.append(refuse(401, "Unauthorized"))
     with pytest.raises(Unauthorized):
         await client.create(PODS, "team", {})

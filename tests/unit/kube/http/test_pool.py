@@ -1,4 +1,4 @@
-"""Connections as we use them: kept, shared, limited, broken, and to a server that lost its power."""
+"""Connections: reused, limited, broken, and to a server that lost power."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def message(method: str = "GET", path: str = "/") -> bytes:
 
 
 async def hang_up(request: web.Request) -> web.StreamResponse:
-    """The request meets a connection that closes under it."""
+    """Close the connection instead of answering."""
     assert request.transport is not None
     request.transport.close()
     return web.Response()
@@ -111,7 +111,7 @@ async def test_a_request_without_an_answer_ends_in_time(server: ApiServer, pool:
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_an_abandoned_request_is_never_delivered_later(run: Callable[..., None]) -> None:
-    """The server is away, so the kernel keeps a request; when the server is back, nobody stands for it any more."""
+    """The kernel holds a request for a server that does not read; it must drop the request with the connection."""
 
     async def test(server: socket.socket) -> None:
         pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
@@ -190,7 +190,7 @@ def test_a_path_that_would_inject_a_request_is_rejected() -> None:
 @pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
 def test_a_server_without_power_is_noticed_soon(after: bytes) -> None:
-    """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
+    """A quiet log has no timeout, and the next request on a dead connection must not wait for its own."""
     head = after or OPEN_ENDED
 
     async def run() -> None:
@@ -232,7 +232,7 @@ def test_a_server_without_power_is_noticed_soon(after: bytes) -> None:
 @pytest.mark.parametrize("first", ["a stream", "a request"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_no_request_uses_an_old_connection_to_a_server_without_power(first: str, run: Callable[..., None]) -> None:
-    """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
+    """A request over another old connection would have to time out again."""
 
     async def test() -> None:
         accepted: list[asyncio.StreamWriter] = []
@@ -262,11 +262,11 @@ def test_no_request_uses_an_old_connection_to_a_server_without_power(first: str,
                 else:
                     assert await client.request("GET", "/") == b"hello"
                 losing = asyncio.create_task(lost(client))
-                await asyncio.sleep(1.5)  # so that the kernel has not given these up when it gives up the first one
+                await asyncio.sleep(1.5)  # the kernel must not give up these connections together with the first one
                 assert await asyncio.gather(*(client.request("GET", "/") for _ in range(2))) == [b"hello"] * 2
                 await losing
                 has_power = True
-                # It may not be repeated, so it would fail over any of the old ones.
+                # It is not repeatable, so it would fail over any old connection.
                 assert await client.request("POST", "/next") == b"hello"
                 assert len(accepted) == 4
         finally:
