@@ -167,11 +167,8 @@ def _enable(base: str, controller: str) -> None:
 
 def _set(path: str, value: str, needed: bool) -> None:
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, value.encode())
-        finally:
-            os.close(fd)
+        with open(path, "r+b", buffering=0) as file:
+            file.write(value.encode())
     except OSError as error:
         if needed:
             raise OSError(error.errno, os.strerror(error.errno or 0), path) from error

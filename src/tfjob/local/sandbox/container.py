@@ -131,8 +131,8 @@ class Become(BaseException):
         """Run the command with exec instead, from any thread; the program starts over."""
         _send(self._channel, {"cold": reason})
         try:
-            if _LINUX and not self.plan["namespaces"]:
-                _tie_to_parent(self._init)  # the calling thread survives exec, and only the first thread was tied
+            # The calling thread survives exec, and only the first thread was tied to the init.
+            _tie_to_parent(self.plan, self._init)
             _prepare_exec(self.plan)
             _exec(self.plan)
         except _StartError as error:
@@ -162,7 +162,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         if _LINUX and not plan["namespaces"]:
             syscalls.become_subreaper()
             signal.signal(_ORPHANED, lambda *_: _exit_orphaned())
-            _tie_to_parent(supervisor, _ORPHANED)
+        _tie_to_parent(plan, supervisor, _ORPHANED)
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
         os.close(output)  # otherwise the supervisor would not see the end of the output
@@ -226,17 +226,9 @@ def _wait_for(workload: int, namespaces: bool) -> int:
             os.kill(workload, signal.SIGTERM)
         elif number == _KILL_ALL:
             _kill_rest(namespaces)
-        while reaped := _reap_one(block=False):
+        while reaped := processes.reap_one(block=False):
             if reaped[0] == workload:
                 return reaped[1]
-
-
-def _reap_one(*, block: bool) -> tuple[int, int] | None:
-    try:
-        pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
-    except ChildProcessError:
-        return None
-    return (pid, status) if pid else None
 
 
 def _kill_rest(namespaces: bool) -> None:
@@ -253,7 +245,7 @@ def _kill_rest(namespaces: bool) -> None:
 def _end_all(namespaces: bool) -> None:
     """Kill the processes that the workload left behind, and wait until they are gone."""
     _kill_rest(namespaces)
-    while _reap_one(block=True) is not None:
+    while processes.reap_one(block=True):
         _kill_rest(namespaces)
 
 
@@ -262,11 +254,12 @@ def _exit_orphaned() -> NoReturn:
     os._exit(1)
 
 
-def _tie_to_parent(parent: int, number: int = signal.SIGKILL) -> None:
+def _tie_to_parent(plan: ContainerPlan, parent: int, number: int = signal.SIGKILL) -> None:
     """Request a signal for the death of the parent; a pid namespace does not need this."""
-    syscalls.die_with_parent(number)
-    if os.getppid() != parent:
-        os._exit(1)  # it has died already
+    if _LINUX and not plan["namespaces"]:
+        syscalls.die_with_parent(number)
+        if os.getppid() != parent:
+            os._exit(1)  # it has died already
 
 
 def close_all_but(*keep: int | None) -> None:
@@ -292,8 +285,7 @@ def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, 
     try:
         signal.set_wakeup_fd(-1)
         close_all_but(channel.fileno(), output, plan["hostProc"])
-        if _LINUX and not plan["namespaces"]:
-            _tie_to_parent(supervisor)
+        _tie_to_parent(plan, supervisor)
         cgroups = _open_cgroups(plan)
         if plan["namespaces"]:
             syscalls.enter_namespaces(init)
@@ -315,8 +307,7 @@ def _workload(
 ) -> NoReturn:
     try:
         os.setsid()
-        if _LINUX and not plan["namespaces"]:
-            _tie_to_parent(init)
+        _tie_to_parent(plan, init)
         for fd in cgroups:
             os.write(fd, b"0")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -195,11 +195,8 @@ class Member:
 
     def _start(self) -> None:
         pod, spec = self._pod, self._spec
-        log = ContainerLog(
-            f"{pod.pod_dir}/logs/{self.name}/{self._restart_count}",
-            pod.spec["log"]["maxBytes"],
-            pod.spec["log"]["files"],
-        )
+        folder, limits = f"{pod.pod_dir}/logs/{self.name}/{self._restart_count}", pod.spec["log"]
+        log = ContainerLog(folder, limits["maxBytes"], limits["files"])
         group = self._make_cgroup()
         self.cold_because = self.fork_failed or self.cold_because
         try:
@@ -214,21 +211,20 @@ class Member:
             started = container.start(plan)
         except OSError as error:
             log.close()
-            if group:
-                group.remove()
+            group.remove()
             self._record(128 << 8, None, time.time(), error.strerror or str(error))
             return
         run = ContainerRun(started, log, group)
         if plan["warm"] is not None:
             run.life_until = time.monotonic() + _LIFE
             run.forked = True
-        run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
+        run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not group.memory
         self._run = run
         pod.watch(started.output, lambda _: self._on_output(run))
         pod.watch(started.channel.fileno(), lambda _: self._on_channel(run))
         pod.changed()
 
-    def _plan(self, argv: list[str], group: cgroups.Cgroup | None) -> ContainerPlan:
+    def _plan(self, argv: list[str], group: cgroups.Cgroup) -> ContainerPlan:
         """Return the plan of a process in this container: its main program, or the command of a probe."""
         pod = self._pod
         return {
@@ -242,7 +238,7 @@ class Member:
             "rewriteBinds": pod.rewrites_binds,
             "rootDir": self._root_dir,
             "mounts": [],
-            "cgroupFiles": group.join_files if group else [],
+            "cgroupFiles": group.join_files,
             "hostProc": pod.host_proc,
             "warm": None,
         }
@@ -255,12 +251,10 @@ class Member:
 
         return ContainerProbes(self._pod, self.name, self._spec["probes"], enter)
 
-    def _make_cgroup(self) -> cgroups.Cgroup | None:
-        spec = self._spec
-        if spec["limits"] != "cgroup" or not (spec["memory"] or spec["cpu"]):
-            return None
+    def _make_cgroup(self) -> cgroups.Cgroup:
         name = cgroups.group_name(self._pod.spec["uid"], self.name, self._restart_count)
-        group = cgroups.create(name, spec["memory"], spec["cpu"])
+        limits = (self._spec["memory"], self._spec["cpu"]) if self._spec["limits"] == "cgroup" else (0, 0.0)
+        group = cgroups.create(name, *limits)
         for problem in group.problems:
             self._pod.warn(f"{self.name}: {problem}")
         return group
@@ -336,12 +330,10 @@ class Member:
         self._run = None
         self.workload_pid = 0
         self._lost_before += run.log.lost
-        oom = run.out_of_memory
-        if run.group:
-            oom = oom or run.group.oom_kills() > 0
-            self.peak_memory = max(self.peak_memory, run.group.peak())
-            run.group.kill()
-            run.group.remove()
+        oom = run.out_of_memory or run.group.oom_kills() > 0
+        self.peak_memory = max(self.peak_memory, run.group.peak())
+        run.group.kill()
+        run.group.remove()
         if run.lifeless and self._may_start:
             self._start_over()
             return
@@ -415,7 +407,7 @@ class Member:
 class ContainerRun:
     """The state of one run: what it reported, which signals it got, and its deadlines."""
 
-    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
+    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup) -> None:
         self.container = started
         self.log = log
         self.group = group

@@ -174,8 +174,7 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
     """Return the file that exec would run on the host; empty if there is none."""
     word = argv[0] if argv else ""
     if "/" in word:
-        path = Path(cwd) / word
-        return str(path) if os.access(path, os.X_OK) else ""
+        word = str(Path(cwd) / word)
     return shutil.which(word, path=env.get("PATH", os.defpath)) or ""
 
 
