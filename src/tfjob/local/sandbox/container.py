@@ -79,23 +79,28 @@ def start(plan: ContainerPlan) -> Container:
     start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
     {"cpu": seconds, "peak": bytes} when all processes have ended.
     """
-    supervisor = os.getpid()
     fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
-    return _fork(fork, lambda channel, output: _init(plan, channel, output, supervisor))
+    return _fork(fork, lambda *pipes: _init(plan, *pipes))
 
 
 def start_inside(plan: ContainerPlan, init: int) -> Container:
     """Fork a process that runs another command in the container of `init` and exits with the command's exit code."""
+    return _fork(os.fork, lambda *pipes: _enter(plan, init, *pipes))
+
+
+def start_check(plan: ContainerPlan, check: Callable[[], str]) -> Container:
+    """Fork a process on the host that writes the problem that `check` finds to its output and exits with 1, or 0."""
+    return _fork(os.fork, lambda *pipes: _check(plan, check, *pipes))
+
+
+def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int, int], NoReturn]) -> Container:
+    """Fork a child, which gets the channel, the pipe for its output and the pid of the supervisor."""
     supervisor = os.getpid()
-    return _fork(os.fork, lambda channel, output: _enter(plan, channel, output, init, supervisor))
-
-
-def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int], NoReturn]) -> Container:
     ours, theirs = socket.socketpair()
     output, their_output = os.pipe()
     pid = fork()
     if pid == 0:
-        child(theirs, their_output)
+        child(theirs, their_output, supervisor)
     theirs.close()
     os.close(their_output)
     ours.setblocking(False)
@@ -281,7 +286,7 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
 # In a process that enters the container
 
 
-def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, supervisor: int) -> NoReturn:
+def _enter(plan: ContainerPlan, init: int, channel: socket.socket, output: int, supervisor: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         close_all_but(channel.fileno(), output, plan["hostProc"])
@@ -297,6 +302,23 @@ def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, 
     except BaseException as error:  # no exception may reach the supervisor's code
         os.write(output, f"cannot enter the container: {error}".encode(errors="replace")[:4096])
     os._exit(128)
+
+
+# In a process that checks the container from outside
+
+
+def _check(
+    plan: ContainerPlan, check: Callable[[], str], channel: socket.socket, output: int, supervisor: int
+) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        close_all_but(channel.fileno(), output)
+        _tie_to_parent(plan, supervisor)
+        problem = check()
+    except BaseException as error:  # no exception may reach the supervisor's code
+        problem = getattr(error, "strerror", None) or repr(error)
+    os.write(output, problem.encode(errors="replace")[:4096])
+    os._exit(1 if problem else 0)
 
 
 # In the workload

@@ -49,21 +49,19 @@ class ContainerPlan(TypedDict):
     warm: WarmProgram | None
 
 
-class HttpGet(TypedDict):
+class TcpSocket(TypedDict):
+    """The address to which a probe connects; `host` is an IPv4 address."""
+
+    host: str
+    port: int
+
+
+class HttpGet(TcpSocket):
     """The request of an HTTP probe; TLS certificates are not verified."""
 
     tls: bool
-    host: str
-    port: int
     path: str
     headers: list[tuple[str, str]]
-
-
-class TcpSocket(TypedDict):
-    """The address to which a TCP probe connects; `host` is an IPv4 address."""
-
-    host: str
-    port: int
 
 
 class Probe(TypedDict):

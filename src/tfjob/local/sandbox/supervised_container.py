@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .container_probes import ContainerProbes
     from .pod_process import PodProcess
-    from .pod_spec import ContainerPlan, ContainerSpec, Mount
+    from .pod_spec import ContainerPlan, ContainerSpec, Mount, Probe
 
 
 _DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
@@ -79,7 +79,6 @@ class Member:
 
     @property
     def polls_memory(self) -> bool:
-        """Whether the supervisor enforces its memory limit."""
         return self._run is not None and self._run.polls_memory
 
     @property
@@ -244,12 +243,15 @@ class Member:
         }
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
-        from .container_probes import ContainerProbes  # loaded only for containers that have probes
+        from .container_probes import ContainerProbes, check  # loaded only for containers that have probes
 
-        def enter(argv: list[str]) -> container.Container:
-            return container.start_inside(self._plan(argv, run.group), run.container.pid)
+        def start(probe: Probe) -> container.Container:
+            plan = self._plan(probe.get("exec", []), run.group)
+            if "exec" in probe:
+                return container.start_inside(plan, run.container.pid)
+            return container.start_check(plan, lambda: check(probe))
 
-        return ContainerProbes(self._pod, self.name, self._spec["probes"], enter)
+        return ContainerProbes(self._pod, self.name, self._spec["probes"], start)
 
     def _make_cgroup(self) -> cgroups.Cgroup:
         name = cgroups.group_name(self._pod.spec["uid"], self.name, self._restart_count)
@@ -334,8 +336,9 @@ class Member:
         self.peak_memory = max(self.peak_memory, run.group.peak())
         run.group.kill()
         run.group.remove()
-        if run.lifeless and self._may_start:
-            self._start_over()
+        if run.lifeless and self._may_start:  # not a restart: the program has not run yet
+            self._remove_root()
+            self._start()
             return
         # If the init was killed before it could report, its own status counts.
         status = (run.init_status or 0) if run.wait_status is None else run.wait_status
@@ -346,14 +349,6 @@ class Member:
             self.fork_failed = f"it crashed with exit code {code} within {_CRASH:g} s of a warm start"
         message = run.failure or self._message.read(lifecycle.exit_code(status), run.log) or run.unhealthy
         self._record(status, run.started_at, finished, message, oom=oom, unhealthy=bool(run.unhealthy))
-
-    def _start_over(self) -> None:
-        """Start the same run again, cold; this does not count as a restart because the program has not run yet."""
-        if self._pod.full:
-            rootfs.release_points(self._root_dir)
-            self._remove_root()
-        self._pod.changed()
-        self._start()
 
     def _record(
         self,
@@ -376,8 +371,7 @@ class Member:
         terminated["finishedAt"] = timestamp(finished)
         self.state = {"terminated": terminated}
         self._pod.changed()
-        if self._pod.full:
-            rootfs.release_points(self._root_dir)
+        rootfs.release_points(self._root_dir)
         if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:
@@ -393,8 +387,7 @@ class Member:
         self.last_state = self.state
         text = f"back-off {wait:g}s restarting failed container={self.name} pod={self._pod.spec['name']}"
         self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
-        if self._pod.full:
-            self._remove_root()
+        self._remove_root()
 
     def _remove_root(self) -> None:
         """Remove the root of the previous run: a restarted container starts from a clean layer."""

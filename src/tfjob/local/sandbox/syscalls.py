@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _ARM64 = os.uname().machine in ("aarch64", "arm64")
@@ -165,7 +166,6 @@ def restore_signals() -> None:
 
 
 def set_process_name(name: str) -> None:
-    """Set the short name that `ps` and `top` show (15 bytes)."""
     _prctl("PR_SET_NAME", _PR_SET_NAME, name.encode()[:15])
 
 
@@ -173,29 +173,14 @@ def pidfd_getfd(pidfd: int, fd: int) -> int:
     return _syscall("pidfd_getfd", _NR_PIDFD_GETFD, pidfd, fd, 0)
 
 
-# Sockets and their filter
-
-
-class _Instruction(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_uint16),
-        ("jump_true", ctypes.c_uint8),
-        ("jump_false", ctypes.c_uint8),
-        ("operand", ctypes.c_uint32),
-    ]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
-
-
 def seccomp_listener(instructions: list[tuple[int, int, int, int]]) -> int:
     """Filter this process's system calls with a BPF program; return the descriptor that receives notifications."""
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)  # without it only root may install a filter
-    array = (_Instruction * len(instructions))(*(_Instruction(*one) for one in instructions))
-    program = _Program(len(instructions), array)
+    # struct sock_filter: code, jump if true, jump if false, operand; struct sock_fprog: length, pointer
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
+    program = struct.pack("HP", len(instructions), ctypes.addressof(code))
     flags = _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER
-    return _syscall("seccomp(NEW_LISTENER)", _NR_SECCOMP, *flags, ctypes.byref(program))
+    return _syscall("seccomp(NEW_LISTENER)", _NR_SECCOMP, *flags, program)
 
 
 def bind_socket(fd: int, address: bytes) -> int:
