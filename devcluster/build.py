@@ -6,11 +6,12 @@ import hashlib
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from devcluster import golang, versions
-from devcluster.cache import Stopwatch, built, say, scratch
+from devcluster.cache import built, say, scratch
 from devcluster.errors import Refused
 from devcluster.parts import Part
 
@@ -41,7 +42,7 @@ def _source(part: Part) -> str:
 
 
 def _build(part: Part, folder: Path) -> None:
-    watch = Stopwatch()
+    began = time.monotonic()
     say(f"{part.name} {part.version}: building with Go ({part.duration} the first time) ...")
     go, env = golang.go(), _environment(part)
     with scratch() as name:
@@ -58,7 +59,7 @@ def _build(part: Part, folder: Path) -> None:
         _run(command, place, env, part)
     for link in part.links:
         (folder / "bin" / link).symlink_to(part.name)
-    say(f"{part.name} {part.version}: built in {watch}")
+    say(f"{part.name} {part.version}: built in {time.monotonic() - began:.1f} s")
 
 
 def _go_mod(part: Part) -> str:

@@ -58,13 +58,3 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 def say(line: str) -> None:
     """Print progress for people to stderr: a shell evaluates standard output."""
     print(line, file=sys.stderr, flush=True)
-
-
-class Stopwatch:
-    """The time since it was created."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-
-    def __str__(self) -> str:
-        return f"{time.monotonic() - self._begin:.1f} s"

@@ -46,7 +46,6 @@ def remove(cluster: Folder) -> None:
 
 
 def hierarchies() -> list[Path]:
-    """Return the mount points of all control group hierarchies."""
     fields = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [Path(words[4]) for words in fields if words[words.index("-") + 1] in ("cgroup", "cgroup2")]
 

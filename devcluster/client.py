@@ -31,7 +31,6 @@ class Client:
     """The folder of a cluster that devcluster started; None for any other cluster."""
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Run kubectl and return its output. Raises KubectlFailed."""
         done = subprocess.run(
             [str(self.programs / "kubectl"), *words],
             env=self.environment(),
@@ -54,7 +53,6 @@ class Client:
         return self.kubectl("apply", "-f", "-", *place, stdin=json.dumps(items))
 
     def namespace(self, prefix: str = "test") -> str:
-        """Create a namespace with a unique name."""
         name = f"{prefix}-{secrets.token_hex(4)}"
         self.kubectl("create", "namespace", name)
         # No pod is admitted before the service account exists.

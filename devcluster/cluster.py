@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from devcluster import build, node, nodes, parts, state
-from devcluster.cache import Stopwatch, say
+from devcluster.cache import say
 from devcluster.client import Client
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import Refused
@@ -44,7 +45,6 @@ class Shape:
 
 
 def up(name: str, shape: Shape) -> Client:
-    """Return the cluster of that name; start it if it is not up."""
     folder = Folder(name)
     if name not in state.names() or not is_up(folder):
         prepare(shape)
@@ -123,7 +123,7 @@ def prepare(shape: Shape) -> None:
 
 def start(folder: Folder, shape: Shape) -> None:
     """Start a cluster in a folder that may hold the remains of another one."""
-    watch = Stopwatch()
+    began = time.monotonic()
     clear(folder)
     folder.write("shape", [shape.profile, shape.nodes])
     try:
@@ -136,7 +136,7 @@ def start(folder: Folder, shape: Shape) -> None:
         folder.remove()
         raise
     folder.write("up", True)
-    say(f"cluster {folder.name}: up in {watch} ({shape})")
+    say(f"cluster {folder.name}: up in {time.monotonic() - began:.1f} s ({shape})")
 
 
 def clear(folder: Folder) -> None:

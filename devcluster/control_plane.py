@@ -151,36 +151,25 @@ class ControlPlane:
         )
 
     def _start_controllers(self, token_key: Path) -> None:
-        config = self.kubeconfig("controller-manager", "system:kube-controller-manager")
-        self._run(
+        self._run_client(
             "kube-controller-manager",
-            kubeconfig=config,
-            authentication_kubeconfig=config,
-            authorization_kubeconfig=config,
             service_account_private_key_file=token_key,
             root_ca_file=self.authority.certificate,
             cluster_signing_cert_file=self.authority.certificate,
             cluster_signing_key_file=self.authority.key,
             use_service_account_credentials=True,
-            leader_elect=False,
-            secure_port=0,
             controllers="*" if self.addresses.has_nodes else f"*,-{POD_COLLECTOR}",
             kube_api_qps=500,
             kube_api_burst=1000,
         )
 
     def _start_scheduler(self) -> None:
-        config = self.kubeconfig("scheduler", "system:kube-scheduler")
-        self._run(
-            "kube-scheduler",
-            kubeconfig=config,
-            authentication_kubeconfig=config,
-            authorization_kubeconfig=config,
-            leader_elect=False,
-            secure_port=0,
-            kube_api_qps=1000,
-            kube_api_burst=2000,
-        )
+        self._run_client("kube-scheduler", kube_api_qps=1000, kube_api_burst=2000)
+
+    def _run_client(self, name: str, **flags: object) -> None:
+        config = self.kubeconfig(name.removeprefix("kube-"), f"system:{name}")
+        configs = {f"{prefix}kubeconfig": config for prefix in ("", "authentication_", "authorization_")}
+        self._run(name, leader_elect=False, secure_port=0, **configs, **flags)
 
     def _run(self, name: str, **flags: object) -> None:
         self.folder.start(name, [self.programs[name], *arguments(flags)])

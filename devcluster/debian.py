@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster import versions
-from devcluster.cache import Stopwatch, built, say, scratch
+from devcluster.cache import built, say, scratch
 from devcluster.errors import Refused
 
 
@@ -28,7 +29,6 @@ class Tree:
         return {**env, "XTABLES_LIBDIR": str(plugins[0])} if plugins else env
 
     def program(self, name: str) -> Path:
-        """Return the path of a program, in the tree or on the machine."""
         found = shutil.which(name, path=self.environment()["PATH"])
         if not found:
             raise Refused(
@@ -56,7 +56,7 @@ def tree() -> Tree:
 
 
 def _unpack(folder: Path) -> None:
-    watch = Stopwatch()
+    began = time.monotonic()
     say(f"packages {', '.join(versions.DEBIAN_PACKAGES)}: downloading ...")
     with scratch() as name:
         place = Path(name)
@@ -68,7 +68,7 @@ def _unpack(folder: Path) -> None:
         for archive in sorted(place.glob("*.deb")):
             subprocess.run(["dpkg", "-x", str(archive), str(folder)], check=True)
     _link_iptables(folder)
-    say(f"packages: unpacked in {watch}")
+    say(f"packages: unpacked in {time.monotonic() - began:.1f} s")
 
 
 def _download(place: Path) -> None:

@@ -10,7 +10,6 @@ class Refused(Exception):
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """Return the end of a log that explains an error."""
     if not log.exists():
         return ""
     return "\n".join(f"  {log.name}| {line[:400]}" for line in log.read_text(errors="replace").splitlines()[-lines:])

@@ -15,7 +15,6 @@ from devcluster.errors import Refused
 
 
 def go() -> str:
-    """Return the path of a `go` that is new enough."""
     found = shutil.which("go")
     if found and version_of(found) >= versions.GO_MINIMUM:
         return found

@@ -21,10 +21,6 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MEDIA = "application/vnd.oci.image.{}"
 
 
-def write_pause(archive: Path, program: Path) -> None:
-    write(archive, PAUSE, {"pause": program}, ["/pause"])
-
-
 def write_busybox(archive: Path, program: Path) -> None:
     """Write a shell image: one static program under all its names, and the folders that programs expect."""
     names = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout.split()
@@ -88,7 +84,6 @@ def write_layer(archive: Path, reference: str, layer: bytes, config: Mapping[str
 
 
 def config_of(archive: Path) -> dict[str, Any]:
-    """Return the config of the only image in an archive."""
     with tarfile.open(archive) as files:
 
         def read(name: str) -> dict[str, Any]:

@@ -86,7 +86,6 @@ class Network:
 
 
 def port(number: int) -> str:
-    """Return the name of a node's cable at the switch."""
     return f"port{number}"
 
 

@@ -43,7 +43,6 @@ class Node:
         self._begun = ""
 
     def register(self, plane: ControlPlane) -> None:
-        """Create the node's credentials."""
         plane.kubeconfig(f"{self.name}.kubelet", f"system:node:{self.name}", "system:nodes")
         plane.kubeconfig(f"{self.name}.proxy", "system:kube-proxy")
 
@@ -165,7 +164,6 @@ class Node:
 
 
 def running(folder: Folder) -> list[str]:
-    """Return the names of the nodes that are running."""
     return [one.name for one in folder.started() if one.name.startswith(PREFIX) and one.alive()]
 
 
@@ -191,7 +189,7 @@ def own_images() -> list[Path]:
     busybox = debian.tree().program("busybox")
 
     def write(place: Path) -> None:
-        images.write_pause(place / "pause.tar", pause)
+        images.write(place / "pause.tar", images.PAUSE, {"pause": pause}, ["/pause"])
         images.write_busybox(place / "busybox.tar", busybox)
 
     key = hashlib.sha256(Path(images.__file__).read_bytes() + busybox.read_bytes()).hexdigest()[:8]

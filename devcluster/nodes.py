@@ -137,7 +137,6 @@ def _await_dns(folder: Folder, net: Network, patience: float = 30) -> None:
 
 
 def _resolves(name: str, server: str) -> bool:
-    """Return whether a name server knows an IPv4 address of a name."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     query = struct.pack(">HHHHHH", random.getrandbits(16), 0x0100, 1, 0, 0, 0) + labels + b"\0\0\x01\0\x01"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:

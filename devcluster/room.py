@@ -98,7 +98,6 @@ def enter(pid: int, command: Sequence[str], env: Mapping[str, str], stdin: IO[by
 
 
 def find(cluster: Folder, name: str) -> Started:
-    """Return the first process of an open room. Raises Refused."""
     for one in cluster.started():
         if one.name == name and one.alive():
             return one
@@ -119,7 +118,6 @@ def run(
     stdin: IO[bytes] | None = None,
     text: str | None = None,
 ) -> str:
-    """Run a command and return its output. Raises Refused if it fails."""
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": stdin or subprocess.DEVNULL}
     done = subprocess.run(
         command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False, **given

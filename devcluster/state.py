@@ -89,7 +89,6 @@ class Folder:
         return process
 
     def note(self, name: str, pid: int) -> None:
-        """Record a process."""
         others = [one for one in self.started() if one.name != name]
         self.write("processes", [asdict(one) for one in [*others, Started(name, pid, birth(pid))]])
 
@@ -103,7 +102,6 @@ class Folder:
         draft.replace(self / f"{name}.json")
 
     def read(self, name: str) -> Any:
-        """Return a stored value, or None."""
         try:
             return json.loads((self / f"{name}.json").read_text())
         except (OSError, ValueError):

@@ -37,18 +37,27 @@ OUTPUT, MARK = "o", "m"
 NOTE_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Meanwhile:
-    """Kill a replica, as if from another terminal, as soon as a text appears in this one."""
+    """Another terminal, in which a replica is killed by its PID as soon as `text` appears in the recorded one.
 
+    `tfjob status` starts when `early` appears, because it may take longer than the rest of the training.
+    """
+
+    early: str
     text: str
     job: str
     replica: str
+    status: subprocess.Popen[bytes] | None = None
 
-    def act(self, environ: dict[str, str]) -> str:
-        """Kill the PID that `tfjob status` shows; return the equivalent command."""
-        words = ["tfjob", "status", self.job, "-o", "json"]
-        shown = subprocess.run(words, env=environ, check=True, stdout=subprocess.PIPE).stdout
+    def look(self, environ: dict[str, str]) -> None:
+        command = ["tfjob", "status", self.job, "-o", "json"]
+        self.status = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE)
+
+    def kill(self) -> str:
+        """Kill the replica and return the command that does the same."""
+        assert self.status is not None
+        shown, _ = self.status.communicate()
         pids = {replica["name"]: replica["pid"] for replica in json.loads(shown)["replicas"]}
         os.kill(pids[self.replica], signal.SIGKILL)
         return f"kill -9 {pids[self.replica]}   # {self.replica}, by tfjob status {self.job}"
@@ -66,7 +75,7 @@ SESSION = (
     Step("tfjob init"),
     Step(
         "tfjob run tfjob.yaml",
-        (Meanwhile("step 400/", "multi-worker", "worker-1"),),
+        (Meanwhile("step 50/", "step 400/", "multi-worker", "worker-1"),),
     ),
     Step("tfjob ps"),
 )
@@ -134,9 +143,12 @@ def perform(step: Step, environ: dict[str, str], project: Path, recording: Recor
             break
         text = decoder.decode(data)
         recording.add(text)
-        for other in [other for other in waiting if other.text in text]:
-            waiting.remove(other)
-            recording.add(f"in another terminal: {other.act(environ)}", MARK)
+        for other in list(waiting):
+            if other.status is None and other.early in text:
+                other.look(environ)
+            if other.status is not None and other.text in text:
+                waiting.remove(other)
+                recording.add(f"in another terminal: {other.kill()}", MARK)
     os.close(ours)
     return process.wait()
 

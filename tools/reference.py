@@ -48,7 +48,7 @@ KEPT = "\b\n"
 """Marks a paragraph whose lines are kept as they are."""
 
 
-class MissingWords(Exception):
+class MissingDescription(Exception):
     """Something in the code has no description in reference_words.py."""
 
 
@@ -141,7 +141,9 @@ def prose(text: str | None) -> str:
 def exit_codes() -> str:
     """Return the exit codes, from the module that defines them."""
     codes = {name: value for name, value in vars(outcome).items() if name.isupper() and type(value) is int}
-    rows = [[str(value), said(words.EXIT_CODES, name)] for name, value in sorted(codes.items(), key=lambda one: one[1])]
+    rows = [
+        [str(value), describe(words.EXIT_CODES, name)] for name, value in sorted(codes.items(), key=lambda one: one[1])
+    ]
     return "## Exit codes\n\n" + table(["code", "meaning"], rows)
 
 
@@ -200,18 +202,18 @@ def tfjob() -> str:
 
 def older_versions(v1_status: list[list[str]]) -> str:
     """Return the fields of the older versions, and what they become in v1."""
-    title, spec, status = versions.beta(said, v1_status)
+    title, spec, status = versions.beta(describe, v1_status)
     text = (
         f"\n## {title}\n\nThe fields of the run policy are directly under `spec`. Early releases of v1alpha2 call"
         f" the evaluator `Eval`.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', 'in v1alpha2', ''], status)}"
     )
-    title, spec, status = versions.alpha1(said)
+    title, spec, status = versions.alpha1(describe)
     text += (
         f"\n## {title}\n\nField names are case-insensitive. On a cluster, the operator writes every default, and the"
         " template of default parameter servers, into a TfJob of tensorflow.org. It does not change the spec of a TFJob"
         f" of kubeflow.org.\n\n{table(OLDER_SPEC, spec)}\n{table(['field', 'type', ''], status)}"
     )
-    title, spec, _ = versions.batch_job(said)
+    title, spec, _ = versions.batch_job(describe)
     return text + f"\n## {title}\n\nEach completion is a worker of a TFJob.\n\n{table(SPEC, spec)}"
 
 
@@ -230,7 +232,7 @@ def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str
         value = getattr(filled, field.name, None)
         plain = isinstance(value, str | int | bool) and value not in ("", None)
         default = code(json.dumps(value).strip('"')) if plain else ""
-        yield [code(name), type_name(hint), default, said(words.FIELDS, name)]
+        yield [code(name), type_name(hint), default, describe(words.FIELDS, name)]
         if inner is not None and (inner is not api.Verdict or name == "status.failure"):
             nested = value.get("Worker") if isinstance(value, dict) else value
             suffix = {dict: ".TYPE", list: "[]"}.get(get_origin(hint), "")
@@ -285,10 +287,10 @@ def json_output() -> str:
 
 def configuration() -> str:
     """Return the configuration files and environment variables."""
-    image = [[code(key), said(words.IMAGE_KEYS, key)] for key in image_keys()]
+    image = [[code(key), describe(words.IMAGE_KEYS, key)] for key in image_keys()]
     defaults = config.Config()
     local = [
-        [code(field.name), setting_default(getattr(defaults, field.name)), said(words.LOCAL_KEYS, field.name)]
+        [code(field.name), setting_default(getattr(defaults, field.name)), describe(words.LOCAL_KEYS, field.name)]
         for field in dataclasses.fields(config.Config)
         if field.name not in ("images", "volumes", "files")
     ]
@@ -318,10 +320,10 @@ def image_keys() -> list[str]:
 # Words and tables.
 
 
-def said(sentences: dict[str, str], name: str) -> str:
-    """Return the description of something. Raises MissingWords."""
+def describe(sentences: dict[str, str], name: str) -> str:
+    """Return the description of something. Raises MissingDescription."""
     if name not in sentences:
-        raise MissingWords(f"describe {name} in tools/reference_words.py")
+        raise MissingDescription(f"describe {name} in tools/reference_words.py")
     return sentences[name]
 
 

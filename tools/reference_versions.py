@@ -18,19 +18,19 @@ from tfjob.api.versions.v1alpha1 import completed
 from tfjob.api.versions.v1beta import DETAILS
 
 Row = list[str]
-Said = Callable[[dict[str, str], str], str]
+Describe = Callable[[dict[str, str], str], str]
 SCALARS = {"string": "string", "int": "integer", "bool": "boolean", "any": "object"}
 IMAGE = "the operator's setting"
 
 
-def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
+def beta(describe: Describe, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row]]:
     """Return title, spec and status of v1beta2, v1beta1 and v1alpha2, described as in v1."""
 
     def in_v1(path: str) -> str:
         return path.replace("spec.", "spec.runPolicy.") if path.split(".")[-1] in v1beta.POLICIES else path
 
     def words_of(path: str) -> str:
-        return said(words.FIELDS, in_v1(path))
+        return describe(words.FIELDS, in_v1(path))
 
     replica: dict[str, Any] = {"template": {"spec": {}}}
     manifest = {"apiVersion": v1beta.VERSIONS[0], "kind": KIND, "spec": {"tfReplicaSpecs": {WORKER: replica}}}
@@ -39,7 +39,7 @@ def beta(said: Said, v1_status: Iterable[Row]) -> tuple[str, list[Row], list[Row
     found = rows(v1beta.schema().definitions, "TFJobSpec", "spec", words_of, defaults)
     spec = [with_place_in_v1(row, lambda path: f"`{in_v1(path)}`") for row in found]
     status = [[name, kind, _otherwise(name), text] for name, kind, text in v1_status if _field(name) in BETA_FIELDS]
-    status.append([f"`status.{DETAILS}`", "object", "", said(words.BETA_FIELDS, f"status.{DETAILS}")])
+    status.append([f"`status.{DETAILS}`", "object", "", describe(words.BETA_FIELDS, f"status.{DETAILS}")])
     return ", ".join(f"`{version}`" for version in v1beta.VERSIONS), spec, status
 
 
@@ -67,7 +67,7 @@ def _otherwise(path: str) -> str:
     return path.replace(field, ALPHA2_NAMES[field], 1) if field in ALPHA2_NAMES else ""
 
 
-def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
+def alpha1(describe: Describe) -> tuple[str, list[Row], list[Row]]:
     """Return title, spec and status of v1alpha1; the defaults are those that an operator writes into a TfJob."""
     spec = {"replicaSpecs": [{"template": {}}], "tensorboard": {"logDir": "/logs"}}
     written = completed(spec, words.RANDOM_ID, IMAGE)
@@ -83,10 +83,10 @@ def alpha1(said: Said) -> tuple[str, list[Row], list[Row]]:
         "spec.terminationPolicy.chief.replicaIndex": policy.chief.replica_index,
     }
     found = rows(
-        v1alpha1.schema().definitions, "TFJobSpec", "spec", lambda path: said(words.ALPHA1_FIELDS, path), defaults
+        v1alpha1.schema().definitions, "TFJobSpec", "spec", lambda path: describe(words.ALPHA1_FIELDS, path), defaults
     )
     title = ", ".join(f"`{version}` {kind}" for version, kind in v1alpha1.KINDS)
-    spec_rows = [with_place_in_v1(row, lambda path: said(words.ALPHA1_IN_V1, path)) for row in found]
+    spec_rows = [with_place_in_v1(row, lambda path: describe(words.ALPHA1_IN_V1, path)) for row in found]
     return title, spec_rows, list(_status(STATUS, "status"))
 
 
@@ -98,7 +98,7 @@ def _status(properties: Mapping[str, Any], path: str) -> Iterator[Row]:
         yield from _status(inner, f"{path}.{name}[]")
 
 
-def batch_job(said: Said) -> tuple[str, list[Row], list[Row]]:
+def batch_job(describe: Describe) -> tuple[str, list[Row], list[Row]]:
     """Return title and spec of a Job; for an unsupported field, the row says what to do instead."""
     defaults = {"spec.backoffLimit": batch.BACKOFF_LIMIT, "spec.parallelism": 1}
 
@@ -106,7 +106,7 @@ def batch_job(said: Said) -> tuple[str, list[Row], list[Row]]:
         name = path.rpartition(".")[2]
         if name in batch.REFUSED:
             return " ".join(filter(None, ("Not supported.", sentence(batch.REFUSED[name]))))
-        return said(words.BATCH_FIELDS, path)
+        return describe(words.BATCH_FIELDS, path)
 
     job = {"JobSpec": batch.schema().definitions["JobSpec"]}
     return f"`{BATCH}` {batch.KIND}", list(rows(job, "JobSpec", "spec", words_of, defaults)), []

@@ -1,4 +1,4 @@
-"""The sentences of docs/reference; tools/reference.py adds them to what it finds in the code."""
+"""Descriptions for docs/reference; tools/reference.py adds them to the names, types and defaults of the code."""
 
 from __future__ import annotations
 

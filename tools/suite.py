@@ -31,7 +31,7 @@ class Result:
     passed: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long each test took, by its id, with what it set up and tore down."""
+    """Seconds per test id, including setup and teardown."""
 
 
 def main(counts: Path, seconds: str, python: str, arguments: list[str]) -> int:
@@ -55,7 +55,7 @@ def main(counts: Path, seconds: str, python: str, arguments: list[str]) -> int:
 
 
 def run(pytest: list[str]) -> Result:
-    """Run pytest, whose output goes where ours goes."""
+    """Run pytest with the standard output of this process, and return its results."""
     with tempfile.TemporaryDirectory(prefix="tfjob-suite-") as folder:
         report = Path(folder, "report.xml")
         code = subprocess.run([*pytest, f"--junitxml={report}"], check=False).returncode

@@ -65,7 +65,7 @@ def main():
             coordinate(args)
         except tf.errors.UnavailableError as error:
             # A lost ps takes its variables with it: restart from the last checkpoint.
-            print(f"a parameter server is gone, so this process ends too: {error.message.splitlines()[0]}")
+            print(f"lost the connection to a parameter server; exiting: {error.message.splitlines()[0]}")
             leave(1)
 
 

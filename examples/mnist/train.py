@@ -65,7 +65,7 @@ def main():
             train(args, config.get("cluster", {}), task)
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             # No process can train without the others: all must restart from the last checkpoint.
-            print(f"a peer is gone, so this process ends too ({type(error).__name__})")
+            print(f"lost the connection to another process; exiting ({type(error).__name__})")
             leave(1)
 
 

@@ -66,14 +66,14 @@ def hub_job(value: Mapping[str, Any], api_version: str) -> TFJob:
     )
 
 
-def written_metadata(job: TFJob, *said: str) -> dict[str, Any]:
-    """Return a job's metadata for a version other than v1, without our annotations and those in `said`.
+def written_metadata(job: TFJob, *dropped: str) -> dict[str, Any]:
+    """Return a job's metadata for a version other than v1, without our annotations and those in `dropped`.
 
     The notes of `round_trip` go too: they were applied when the job was read.
     """
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
-    dropped = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *said)
-    noted = {key: text for key, text in metadata.pop("annotations").items() if key not in dropped}
+    ours = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *dropped)
+    noted = {key: text for key, text in metadata.pop("annotations").items() if key not in ours}
     return {**metadata, "annotations": noted} if noted else metadata
 
 
@@ -89,13 +89,13 @@ def canonical_type(name: str) -> str:
     return next((known for known in REPLICA_TYPES if known.lower() == name.lower()), name)
 
 
-def respelt_types(names: Mapping[str, Any]) -> tuple[tuple[Path, Path], ...]:
+def respelled_types(names: Mapping[str, Any]) -> tuple[tuple[Path, Path], ...]:
     """Return (canonical path, user's path) of each replica type that the user spells differently."""
     base: Path = ("spec", "tfReplicaSpecs")
     return tuple(((*base, canonical_type(name)), (*base, name)) for name in names if canonical_type(name) != name)
 
 
-def respelt(
+def respell(
     given: Mapping[str, Any],
     own_name: Callable[[str], str],
     path: list[str],
@@ -118,7 +118,7 @@ def respelt(
     return {ours.get(key) or theirs.get(key, key): value for key, value in given.items()}
 
 
-def spelt_back(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
+def restore_spelling(value: dict[str, Any], spellings: Iterable[Spelling]) -> dict[str, Any]:
     for path, name, written in spellings:
         value = dict(_renamed(value, path, name, written))
     return value

@@ -1,7 +1,4 @@
-"""Fill in everything that a user may leave out of a job.
-
-A parameter server without a program gets ours; `serves_by_default` decides which ones do.
-"""
+"""The defaults of a job, and the parameter servers that run our program by default."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ NAMESPACE = "default"
 CLEAN_POD_POLICY = "Running"
 RESTART_POLICY, SERVER_RESTART_POLICY = "Never", "Always"
 PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
-"""Where a default parameter server finds its program."""
+"""The volume with the program of a default parameter server, and its mount path."""
 
 
 def with_defaults(job: TFJob) -> TFJob:
@@ -65,8 +62,8 @@ def training_container(containers: list[dict[str, Any]]) -> dict[str, Any]:
 def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
     """Return whether a replica is a parameter server that runs our program.
 
-    It has no template, or one without its own server. In v1alpha1 the training container must be called `tensorflow`,
-    so a container of any other name is a sidecar; elsewhere a single container may have any name.
+    Its template is missing or has no server. In v1alpha1, a server is a container named `tensorflow`, and containers
+    with other names are sidecars; in other versions, any container is a server.
     """
     if canonical_type(replica_type) != PS:
         return False
@@ -81,19 +78,19 @@ def brings_server(template: Mapping[str, Any] | None) -> bool:
         return False
     volumes = {volume.get("name") for volume in template["spec"].get("volumes") or ()}
     mounts = {(mount.get("name"), mount.get("mountPath")) for mount in server.get("volumeMounts") or ()}
-    # A mount without its volume stands for the program that the operator brings, as in every template that it writes.
+    # A mount without its volume marks our program: the operator writes such templates and adds the volume later.
     return PS_VOLUME in volumes or (PS_VOLUME, PS_FOLDER) not in mounts
 
 
 def server_container(template: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the container called `tensorflow`, or the only one if it has no name; None if there is neither."""
+    """Return the container named `tensorflow`, or the only container if it has no name; None if there is neither."""
     containers = _containers(template)
     only = CONTAINER_NAME if len(containers) == 1 else ""
     return next((one for one in containers if one.get("name", only) == CONTAINER_NAME), None)
 
 
 def server_port(job: TFJob) -> int:
-    """Return the port of our server if its template has no container that names one."""
+    """Return the port of a default parameter server without a container."""
     given = job.metadata.annotations.get(PS_PORT, "")
     return int(given) if given.isdecimal() else DEFAULT_PORT
 

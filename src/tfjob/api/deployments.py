@@ -1,23 +1,22 @@
-"""The rules of the API server for a Deployment, and its fields with their defaults. Types are checked before."""
+"""The rules of an API server for a Deployment whose types are correct, and the defaults of its fields."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tfjob.api.pod_validation import pod_problems
-from tfjob.api.problems import Path, Problem, invalid_value, problem_at
+from tfjob.api.problems import Path, Problem, invalid_value, problem_at, unsupported_value
 
 RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
 DEFAULT_STEP = "25%"
 DEFAULT_DEADLINE_SECONDS = 600
-"""progressDeadlineSeconds is checked but has no effect on this machine."""
+"""Of progressDeadlineSeconds, which is checked but has no effect in local runs."""
 
 
 def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with the spec of a Deployment, in the words of the API server."""
+    """Yield the problems of a Deployment's spec, with the messages of an API server."""
     yield from _not_negative(spec, "replicas", ("spec",))
     yield from _selector_problems(spec)
     pod = (spec.get("template") or {}).get("spec") or {}
@@ -25,9 +24,7 @@ def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if not pod.get("containers"):
         yield problem_at((*at, "containers"), "Required value")
     yield from pod_problems({**pod, "restartPolicy": None}, at)
-    if pod.get("restartPolicy") not in (None, "Always"):
-        policy = json.dumps(pod["restartPolicy"])
-        yield problem_at((*at, "restartPolicy"), f'Unsupported value: {policy}: supported values: "Always"')
+    yield from unsupported_value(pod.get("restartPolicy"), ("Always",), (*at, "restartPolicy"))
     if pod.get("activeDeadlineSeconds") is not None:
         message = "Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"
         yield problem_at((*at, "activeDeadlineSeconds"), message)
@@ -47,18 +44,18 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def is_recreated(spec: Mapping[str, Any]) -> bool:
-    """Return whether old pods end before new ones start."""
+    """Return whether all old pods end before new pods start."""
     return (spec.get("strategy") or {}).get("type") == RECREATE
 
 
 def limits(spec: Mapping[str, Any], replicas: int) -> tuple[int, int]:
-    """Return how many pods more, and how many available pods fewer, than `replicas` there may be at a time."""
+    """Return by how many pods an update may exceed `replicas`, and how many of them may be unavailable."""
     if is_recreated(spec):
         return 0, 0
     given = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     surge = _share(given.get("maxSurge", DEFAULT_STEP), replicas, math.ceil)
     unavailable = _share(given.get("maxUnavailable", DEFAULT_STEP), replicas, math.floor)
-    # Both may round to 0, and then nothing could ever change.
+    # Both may round to 0, but then no pod could be replaced.
     return surge, min(unavailable or int(surge == 0), replicas)
 
 
@@ -114,13 +111,11 @@ def _expression_problems(rules: Iterable[Mapping[str, Any]]) -> Iterator[Problem
 def _strategy_problems(strategy: Mapping[str, Any]) -> Iterator[Problem]:
     at: Path = ("spec", "strategy")
     kind, rolling = strategy.get("type") or ROLLING_UPDATE, strategy.get("rollingUpdate")
-    if kind not in (RECREATE, ROLLING_UPDATE):
-        known = f'supported values: "{RECREATE}", "{ROLLING_UPDATE}"'
-        yield problem_at((*at, "type"), f"Unsupported value: {json.dumps(kind)}: {known}")
-    elif kind == RECREATE and rolling:
+    yield from unsupported_value(kind, (RECREATE, ROLLING_UPDATE), (*at, "type"))
+    if kind == RECREATE and rolling:
         message = f"Forbidden: may not be specified when strategy `type` is '{RECREATE}'"
         yield problem_at((*at, "rollingUpdate"), message)
-    elif rolling:
+    elif kind == ROLLING_UPDATE and rolling:
         yield from _rolling_problems(rolling, (*at, "rollingUpdate"))
 
 

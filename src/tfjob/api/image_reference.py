@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{([^{}]*)\}|\{\{.*?\}\}|\$\([^()]*\)")
 
 
 def image_fault(image: str) -> tuple[str, str]:
-    """Return what is wrong with an image name, and what to do; two empty strings if nothing is."""
+    """Return a message and a hint about an image name; two empty strings if it is valid."""
     if placeholder := _PLACEHOLDER.search(image):
         name = placeholder[1]
         advice = f"pass -p {name}=..., or write the name of the image" if name else "write the name of the image"

@@ -43,7 +43,7 @@ def task_name(replica_type: str, index: int) -> str:
 
 
 def runtime_id(job: TFJob) -> str:
-    """Return the random id of a TfJob from its status, its spec, or (the same for every reader) its uid."""
+    """Return the random id of a TfJob from its status or its spec; without either, derive it from the uid."""
     recorded = job.status.runtime_id or job.metadata.annotations.get(RUNTIME_ID)
     if recorded:
         return recorded.lower()
@@ -52,14 +52,10 @@ def runtime_id(job: TFJob) -> str:
 
 
 def job_labels(job: TFJob) -> dict[str, str]:
-    labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, name_label(job): job.metadata.name}
+    labels = {OPERATOR_NAME_LABEL: OPERATOR_NAME, origin(job).name_label: job.metadata.name}
     if origin(job).has_runtime_id:
         labels |= {FIRST_LABEL: "", RUNTIME_ID_LABEL: runtime_id(job)}
     return labels
-
-
-def name_label(job: TFJob) -> str:
-    return origin(job).name_label
 
 
 def task_labels(job: TFJob, replica_type: str, index: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The rules of the API server and the kubelet for a pod template, and the objects that a pod refers to by name."""
+"""The rules of API servers and kubelets for a pod template, and the objects that a pod refers to by name."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SOURCES = {
     **dict.fromkeys(("configMap", "configMapKeyRef", "configMapRef"), CONFIG_MAP),
     **dict.fromkeys(("secret", "secretKeyRef", "secretRef"), SECRET),
 }
-"""The fields of volumes and variables that name an object, and its kind."""
+"""The fields of volumes and environment variables that name an object, and the kind of the object."""
 
 
 def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()) -> Iterator[Problem]:
-    """Yield the problems of the pod spec at `path`; `brought` are volumes that the operator adds to it."""
+    """Yield the problems of the pod spec at `path`; the operator adds the volumes `brought`."""
     volumes = pod.get("volumes", [])
     yield from _nul_problems(pod, path)
     yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
@@ -61,7 +61,7 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
 
 
 def _nul_problems(pod: Mapping[str, Any], path: Path) -> Iterator[Problem]:
-    """Yield every string with a NUL character: the system would cut it off there."""
+    """Yield a problem for each string with a NUL character, where the system would cut it off."""
     left: list[tuple[Path, Any]] = [(path, pod)]
     while left:
         where, value = left.pop()
@@ -150,10 +150,9 @@ def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Pro
             if name == "memory" and 0 < amounts[group, name] < 1:
                 yield problem_at(where, f"is {quantity}, which is less than one byte", "the suffix m means thousandths")
     for (group, name), amount in amounts.items():
-        limit = amounts.get(("limits", name))
-        if group == "requests" and limit is not None and amount > limit:
-            limits = resources["limits"][name]
-            message = f"the request of {resources['requests'][name]} exceeds the limit of {limits}"
+        if group == "requests" and amount > amounts.get(("limits", name), amount):
+            request, limit = resources["requests"][name], resources["limits"][name]
+            message = f"the request of {request} exceeds the limit of {limit}"
             yield problem_at((*path, "requests", name), message, "raise the limit or lower the request")
 
 
@@ -179,7 +178,7 @@ def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[P
 
 
 class Reference(NamedTuple):
-    """An object that must exist, with some of its keys, for a pod to start."""
+    """An object that must exist, with these keys, before a pod can start."""
 
     kind: str
     name: str
@@ -188,7 +187,7 @@ class Reference(NamedTuple):
 
 
 def references(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the ConfigMaps, Secrets and claims that a pod spec requires; paths begin in the spec."""
+    """Yield the ConfigMaps, Secrets and claims that a pod requires, with paths in the pod's spec."""
     for index, volume in enumerate(pod.get("volumes") or ()):
         path: Path = ("volumes", index)
         claim = volume.get("persistentVolumeClaim") or {}

@@ -1,25 +1,24 @@
-"""What is wrong with a manifest, and where: one line a problem, as a compiler would print it."""
+"""Problems of a manifest with their positions, each printed as one line like a compiler error."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from tfjob.errors import UserError
 
 Path = tuple[str | int, ...]
-"""The way from a document's root to a node: field names and list indexes."""
-
+"""The path from the root of a document to a value: field names and list indexes."""
 
 MOST_CHARACTERS = 600
-"""Of each part of a problem: the value at fault may be as long as the file."""
+"""The maximum length of a message or hint: the wrong value may be as long as the file."""
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One fault at one place; `line` and `column` count from 1, and 0 means that the place is not known."""
+    """One fault at one position; `line` and `column` count from 1, and 0 means that they are unknown."""
 
     path: str
     message: str
@@ -38,11 +37,11 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         said = f"{self.message}; {self.hint}" if self.hint else self.message
         parts = (place, "warning" if self.warning else "", _bounded(self.path), said)
         whole = ": ".join(part for part in parts if part)
-        return whole.replace("\n", "\n    ")  # lines to copy stand apart from those of other problems
+        return whole.replace("\n", "\n    ")  # separates the lines from other problems
 
 
 class InvalidManifest(UserError):
-    """A manifest that cannot be used: `problems` are its errors, `warnings` what else was found."""
+    """A manifest with errors (`problems`) and perhaps warnings."""
 
     def __init__(self, problems: Iterable[Problem], warnings: Iterable[Problem] = ()) -> None:
         self.problems = tuple(problems)
@@ -60,12 +59,12 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems without repetition, in the order of the file."""
+    """Return the problems without duplicates, in the order of the file."""
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
 
 
 def _bounded(text: str) -> str:
-    """Return the beginning and the end of a long string: what is wrong with a value comes after it."""
+    """Return the beginning and the end of a long string, because the message follows the value."""
     half = MOST_CHARACTERS // 2
     return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -101,5 +100,12 @@ def problem_at(path: Sequence[str | int], message: str, hint: str = "", *, warni
 
 
 def invalid_value(path: Sequence[str | int], value: object, rule: str) -> Problem:
-    """Return a problem of a value in the words of the API server."""
+    """Return a problem with the message of an API server."""
     return problem_at(path, f"Invalid value: {json.dumps(value, separators=(',', ':'))}: {rule}")
+
+
+def unsupported_value(value: str | None, known: Iterable[str], path: Sequence[str | int]) -> Iterator[Problem]:
+    """Yield a problem with the message of an API server if a value is not one of the known ones."""
+    if value and value not in known:
+        values = ", ".join(json.dumps(one) for one in sorted(known))
+        yield problem_at(path, f"Unsupported value: {json.dumps(value)}: supported values: {values}")

@@ -1,4 +1,4 @@
-"""Kubernetes' quantities: `500m`, `1.5`, `2Gi`, `100M`, `1e3`."""
+"""Quantities of Kubernetes: `500m`, `1.5`, `2Gi`, `100M`, `1e3`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DECIMAL = {**{letter: Fraction(1, 1000**power) for power, letter in enumerate("
 
 
 def parse(value: str | float) -> Fraction:
-    """Return the exact amount. Raises ValueError with what is wrong."""
+    """Return the exact amount. Raises ValueError with a message for users."""
     match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip())
     if not match:
         raise ValueError(
@@ -32,7 +32,7 @@ def parse(value: str | float) -> Fraction:
 
 
 def total(values: Sequence[str | float]) -> str:
-    """Return the sum as Kubernetes writes it: the largest suffix with a whole number, binary if the first one is."""
+    """Return the sum as Kubernetes writes it: with the largest suffix that leaves an integer, binary like the first."""
     amount = sum(map(parse, values), Fraction())
     if amount.denominator > 1:
         letter = next((letter for letter in "mu" if (amount / _DECIMAL[letter]).denominator == 1), "n")
@@ -43,12 +43,12 @@ def total(values: Sequence[str | float]) -> str:
 
 
 def whole(value: str | float) -> int:
-    """Return the amount rounded up to a whole number, as Kubernetes rounds bytes."""
+    """Return the amount rounded up to an integer, as Kubernetes rounds bytes."""
     return math.ceil(parse(value))
 
 
 def _likely(text: str) -> str:
-    """Return the quantity that was probably meant by `2GB`, `2gb`, `2gi`, `512MiB` or `1 Gi`; empty if unclear."""
+    """Return a suggestion for quantities such as `2GB`, `2gi`, `512MiB` or `1 Gi`; empty if unclear."""
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?)b?", text.strip(), re.IGNORECASE)
     if not match:
         return ""

@@ -1,4 +1,4 @@
-"""Sets of replica indexes as short text (`0-2,5`), so that a status with 1,000 replicas stays small."""
+"""Sets of replica indexes as short strings (`0-2,5`), so that the status of 1,000 replicas stays small."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable
 
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
-"""Of indexes that a job can have."""
 
 
 def parse(text: str) -> set[int]:
-    """Return the indexes that `text` names; none for text of another form, which a foreign status may have."""
+    """Return the indexes in `text`; parts of another form, which a foreign status may have, are ignored."""
     indexes: set[int] = set()
     for part in text.split(","):
         if found := _RANGE.fullmatch(part):

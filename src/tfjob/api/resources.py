@@ -1,4 +1,4 @@
-"""The kinds of objects that we read and write, and where an API server keeps them."""
+"""The kinds of objects that we read and write, and their paths on an API server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the path of one object; without a name that of all, without a namespace that of every namespace."""
+        """Return the path of an object, or of all objects in a namespace or in all namespaces."""
         path = f"{self.root}/namespaces/{_segment(namespace)}" if self.namespaced and namespace else self.root
         path = f"{path}/{self.plural}"
         if name:
@@ -34,14 +34,14 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
     def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
-        """Return the path of one object. Raises ValueError without a name, which would mean all objects."""
+        """Return the path of one object. Raises ValueError for an empty name, which would mean all objects."""
         if not name or (self.namespaced and not namespace):
             raise ValueError(f"one {self.kind} needs a name{' and a namespace' if self.namespaced else ''}")
         return self.path(namespace, name, subresource)
 
 
 def _segment(name: str) -> str:
-    # A server would walk these up the path, to another object.
+    # A server would resolve these to the path of another object.
     return "%20" if name in (".", "..") else quote(name, safe=":")
 
 
@@ -63,11 +63,7 @@ JOBS = Resource("batch", "v1", "jobs", "Job")
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 VALIDATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
 )
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(

@@ -1,4 +1,4 @@
-"""The rules of the API server for a Service. Types are checked before."""
+"""The rules of an API server for a Service whose types are correct."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfjob.api.pod_validation import PROTOCOLS
-from tfjob.api.problems import Path, Problem, invalid_value, problem_at
+from tfjob.api.problems import Path, Problem, invalid_value, problem_at, unsupported_value
 
 CLUSTER_IP, EXTERNAL_NAME = "ClusterIP", "ExternalName"
 TYPES = (CLUSTER_IP, EXTERNAL_NAME, "LoadBalancer", "NodePort")
-AFFINITIES = ("ClientIP", "None")
 _PORT_RULE = "must be between 1 and 65535, inclusive"
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
@@ -34,7 +33,7 @@ _PORT_NAME_RULES = (
 
 
 def problems(service: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with a Service that has a valid object name, in the words of the API server."""
+    """Yield the problems of a Service with a valid object name, with the messages of an API server."""
     name, spec = service["metadata"]["name"], service.get("spec") or {}
     if not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
         yield invalid_value(("metadata", "name"), name, _NAME_RULE)
@@ -46,14 +45,14 @@ def problems(service: Mapping[str, Any]) -> Iterator[Problem]:
     seen: set[Any] = set()
     for index, port in enumerate(ports):
         yield from _port_problems(port, ("spec", "ports", index), kind, seen, is_only=len(ports) == 1)
-    yield from _unsupported(spec.get("sessionAffinity"), AFFINITIES, ("spec", "sessionAffinity"))
-    yield from _unsupported(kind, TYPES, ("spec", "type"))
+    yield from unsupported_value(spec.get("sessionAffinity"), ("ClientIP", "None"), ("spec", "sessionAffinity"))
+    yield from unsupported_value(kind, TYPES, ("spec", "type"))
     if kind == EXTERNAL_NAME and not spec.get("externalName"):
         yield problem_at(("spec", "externalName"), "Required value")
 
 
 def _port_problems(port: Mapping[str, Any], at: Path, kind: str, seen: set[Any], *, is_only: bool) -> Iterator[Problem]:
-    """Yield the problems of one port; `seen` holds the names and the numbers of those before it."""
+    """Yield the problems of one port; `seen` holds the names and numbers of the ports before it."""
     name, number, protocol = port.get("name") or "", port["port"], port.get("protocol") or "TCP"
     if not name and not is_only:
         yield problem_at((*at, "name"), "Required value")
@@ -63,7 +62,7 @@ def _port_problems(port: Mapping[str, Any], at: Path, kind: str, seen: set[Any],
         yield problem_at((*at, "name"), f"Duplicate value: {json.dumps(name)}")
     if not 1 <= number <= 65535:
         yield invalid_value((*at, "port"), number, _PORT_RULE)
-    yield from _unsupported(protocol, PROTOCOLS, (*at, "protocol"))
+    yield from unsupported_value(protocol, PROTOCOLS, (*at, "protocol"))
     if port.get("targetPort"):
         yield from _target_problems(port["targetPort"], (*at, "targetPort"))
     if port.get("nodePort") and kind == CLUSTER_IP:
@@ -81,9 +80,3 @@ def _target_problems(target: int | str, at: Path) -> Iterator[Problem]:
     for pattern, rule in _PORT_NAME_RULES:
         if not re.fullmatch(pattern, target):
             yield invalid_value(at, target, rule)
-
-
-def _unsupported(value: str | None, known: tuple[str, ...], at: Path) -> Iterator[Problem]:
-    if value and value not in known:
-        values = ", ".join(json.dumps(one) for one in sorted(known))
-        yield problem_at(at, f"Unsupported value: {json.dumps(value)}: supported values: {values}")

@@ -1,4 +1,4 @@
-"""The known word that a misspelt one most likely means."""
+"""Suggestions for misspelled words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the most similar known word, empty if none is close; case and `_` do not count."""
-    import difflib  # only a misspelt word needs it
+    """Return the most similar known word, ignoring case and `_`; empty if none is similar."""
+    import difflib  # only needed for a misspelled word
 
     by_shape: dict[str, str] = {}
     for name in known:
@@ -17,7 +17,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the hint for a misspelt word; empty if no known word is close."""
+    """Return the hint for a misspelled word; empty if no known word is similar."""
     name = nearest(word, known)
     return f"did you mean {name}?" if name else ""
 

@@ -1,7 +1,7 @@
 """The TFJob: the one internal type (hub) that every API version is converted into.
 
-It is `kubeflow.org/v1` as training-operator v1.9 defines it, plus the fields that the older versions had and the
-status that explains what happened. A pod template is kept as the plain dict that the user wrote.
+It is `kubeflow.org/v1` as training-operator v1.9 defines it, plus fields of older versions and a status with more
+detail. A pod template stays the plain dict that the user wrote.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ TFJOBS = Resource(GROUP, "v1", "tfjobs", KIND)
 
 CHIEF, EVALUATOR, MASTER, PS, WORKER = "Chief", "Evaluator", "Master", "PS", "Worker"
 REPLICA_TYPES = (CHIEF, EVALUATOR, MASTER, PS, WORKER)
-"""In the order in which v1.9 evaluates them; the order of conditions and children follows from it."""
+"""In the order in which v1.9 evaluates them, which determines the order of conditions and children."""
 
 GANG_BACK_OFF = "gang"
-"""What has the name of a task in `status.backOff` for all members of a gang."""
+"""The key in `status.backOff` for all members of a gang."""
 MOST_REPLICAS = 2_500
-"""Of one job. TF_CONFIG names every replica, and Linux allows no longer variable than that makes it."""
+"""The maximum of one job. TF_CONFIG lists every replica, and Linux limits the length of environment variables."""
 
 PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
 CONTAINER_NAME = "tensorflow"
 JOB_VOLUME = "tfjob-data"
-"""The volume that is a job's own storage."""
+"""The volume with the storage of a job."""
 
 ORIGIN = "tfjob/origin"
-"""Annotation: the apiVersion that the user wrote, where it is not v1; `dialect.py` says what depends on it."""
+"""Annotation: the apiVersion that the user wrote, if it is not v1. `dialect` has what depends on it."""
 RUNTIME_ID = "tfjob/runtime-id"
-"""Annotation: the random part of child names that v1alpha1 jobs have."""
+"""Annotation: the random part of the child names of v1alpha1 jobs."""
 PS_PORT = "tfjob/ps-port"
-"""Annotation: the port of default parameter servers, whose replica has no container that could say it."""
+"""Annotation: the port of default parameter servers, which have no container with a port."""
 UNSAID = "tfjob/unsaid"
-"""Annotation: a `Note` of `versions.round_trip` for each version that says something which this one cannot."""
+"""Annotation: a `Note` of `versions.round_trip` for each version with something that this one cannot express."""
 PARALLELISM = "tfjob/parallelism"
-"""Annotation: how many replicas of a converted batch/v1 Job run at once."""
+"""Annotation: the `parallelism` of a converted batch/v1 Job."""
 
 
 class ReplicaSpec(Model, frozen=True):
-    """A set of equal tasks. `template` is None only for the default parameter server."""
+    """A set of equal replicas. `template` is None only for a default parameter server."""
 
     replicas: int | None = None
     restart_policy: str | None = None
@@ -63,7 +63,7 @@ class SchedulingPolicy(Model, frozen=True):
 
 
 class RunPolicy(Model, frozen=True):
-    """How long the job may run, how often it may be retried, and what stays afterwards."""
+    """How long the job may run, how often it is retried, and what is cleaned up."""
 
     clean_pod_policy: str | None = None
     ttl_seconds_after_finished: int | None = None
@@ -85,7 +85,7 @@ class TensorBoard(Model, frozen=True):
 
 
 class ChiefReference(Model, frozen=True):
-    """The task whose end is the job's end."""
+    """The replica that decides when the job ends."""
 
     replica_name: str = MASTER
     replica_index: int = 0
@@ -98,7 +98,7 @@ class TerminationPolicy(Model, frozen=True):
 
 
 class TFJobSpec(Model, frozen=True):
-    """What the user asks for."""
+    """The desired state of a job."""
 
     tf_replica_specs: dict[str, ReplicaSpec] = {}
     run_policy: RunPolicy = RunPolicy()
@@ -111,7 +111,7 @@ class TFJobSpec(Model, frozen=True):
 
 
 class Condition(Model, frozen=True):
-    """One of Created, Running, Restarting, Suspended, Succeeded, Failed."""
+    """A condition: Created, Running, Restarting, Suspended, Succeeded or Failed."""
 
     type: str
     status: str
@@ -122,7 +122,7 @@ class Condition(Model, frozen=True):
 
 
 class ReplicaStatus(Model, frozen=True):
-    """Pods of one type by phase."""
+    """The number of pods of one type in each phase."""
 
     active: int = 0
     succeeded: int = 0
@@ -143,7 +143,7 @@ class Verdict(Model, frozen=True):
 
 
 class Restart(Model, frozen=True):
-    """The restart that was recorded last: what ended, which tasks run again, and from when."""
+    """The last restart: its cause, which replicas restart, and when."""
 
     cause: Verdict = Verdict()
     scope: str = ""
@@ -154,19 +154,17 @@ class Restart(Model, frozen=True):
 
 
 class BackOff(Model, frozen=True):
-    """How many times in a row a task, or a gang, started again, and when it may start."""
+    """How many times in a row a replica or gang restarted, and when it may start."""
 
     not_before: datetime
     restarts: int = 0
 
 
 class TFJobStatus(Model, frozen=True):
-    """What happened: v1.9's conditions and counts, and a flat summary that a person or a workflow can wait on.
+    """The observed state of a job: the conditions and counts of v1.9, and a summary for people and workflows.
 
-    `started` and `completed_indexes` hold the indexes per type, as ranges, whose pod was seen and whose task exited 0
-    in the present attempt; with them, a lost pod differs from one that was never created. `runtime_id` is the
-    random part of the names of a TfJob's children, and `cleaning` says that some of them still have to go: only jobs
-    of v1alpha1 have them.
+    `schema.descriptions` describes the fields. `started` and `completed_indexes` tell a lost pod from a pod that was
+    never created.
     """
 
     state: str = ""

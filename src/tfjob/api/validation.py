@@ -44,11 +44,7 @@ from tfjob.api.types import (
 )
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
-CLEAN_POD_POLICIES = ("All", "Running", "None")
-SUCCESS_POLICIES = ("", "AllWorkers")
-RESTART_SCOPES = ("Auto", "Task", "Gang")
 MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
-SERVICE_TYPES = ("", "ClusterIP", "NodePort", "LoadBalancer")
 MAX_NAME = 63
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a job that Kueue starts."""
@@ -67,7 +63,6 @@ def validate(job: TFJob) -> list[Problem]:
         *_metadata_problems(job),
         *_replica_set_problems(job),
         *(found for name, spec in job.spec.tf_replica_specs.items() for found in _replica_problems(job, name, spec)),
-        *_run_policy_problems(job),
         *_policy_problems(job),
         *_tensor_board_problems(job),
         *_chief_problems(job),
@@ -238,14 +233,17 @@ def _container_name_problems(job: TFJob, name: str, containers: list[dict[str, A
             yield problem_at((*path, index, "name"), "is missing", "if a pod has several containers, each needs a name")
 
 
-def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
+def _policy_problems(job: TFJob) -> Iterator[Problem]:
+    yield from one_of_problem(job.spec.success_policy, ("", "AllWorkers"), ("spec", "successPolicy"))
+    yield from one_of_problem(job.spec.restart_scope, ("Auto", "Task", "Gang"), ("spec", "restartScope"))
+    yield from image_problem(job.spec.tf_image, ("spec", "tfImage"))
     path: Path = ("spec", "runPolicy")
     policy = job.spec.run_policy
     values = to_builtins(policy)
     yield from at_least(values, "ttlSecondsAfterFinished", 0, path)
     yield from at_least(values, "activeDeadlineSeconds", 1, path)
     yield from at_least(values, "backoffLimit", 0, path)
-    yield from one_of_problem(policy.clean_pod_policy, CLEAN_POD_POLICIES, (*path, "cleanPodPolicy"))
+    yield from one_of_problem(policy.clean_pod_policy, ("All", "Running", "None"), (*path, "cleanPodPolicy"))
     yield from one_of_problem(policy.managed_by, MANAGERS, (*path, "managedBy"))
     if policy.scheduling_policy:
         total = sum(_count(spec) for spec in job.spec.tf_replica_specs.values())
@@ -259,12 +257,6 @@ def _run_policy_problems(job: TFJob) -> Iterator[Problem]:
             yield problem_at((*where, "minAvailable"), message, "lower it, or add replicas", warning=True)
 
 
-def _policy_problems(job: TFJob) -> Iterator[Problem]:
-    yield from one_of_problem(job.spec.success_policy, SUCCESS_POLICIES, ("spec", "successPolicy"))
-    yield from one_of_problem(job.spec.restart_scope, RESTART_SCOPES, ("spec", "restartScope"))
-    yield from image_problem(job.spec.tf_image, ("spec", "tfImage"))
-
-
 def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     board = job.spec.tensor_board
     if board is None:
@@ -273,7 +265,8 @@ def _tensor_board_problems(job: TFJob) -> Iterator[Problem]:
     if not board.log_dir:
         yield problem_at((*path, "logDir"), "is missing", "set it to the folder with the event files")
     yield from image_problem(board.image, (*path, "image"))
-    yield from one_of_problem(board.service_type, SERVICE_TYPES, (*path, "serviceType"))
+    types = ("", "ClusterIP", "NodePort", "LoadBalancer")
+    yield from one_of_problem(board.service_type, types, (*path, "serviceType"))
     yield from mount_problems(board.volume_mounts, board.volumes, (*path, "volumeMounts"))
     mounted = [PurePosixPath(mount.get("mountPath") or "/") for mount in board.volume_mounts]
     if board.log_dir.startswith("/") and not any(map(PurePosixPath(board.log_dir).is_relative_to, mounted)):

@@ -57,17 +57,6 @@ class Known(click.types.StringParamType):
         return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
-class FileName(click.types.StringParamType):
-    """A file name, completed by the shell."""
-
-    name = "file"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(incomplete, type="file")]
-
-
 def _jobs(ctx: click.Context) -> list[str]:
     return sorted(target.job_names(*_place(ctx), PATIENCE_SECONDS))
 
@@ -86,4 +75,4 @@ def _place(ctx: click.Context) -> tuple[On, str]:
     return ctx.params.get("on") or On(), ctx.params.get("namespace") or ""
 
 
-JOB, REPLICA, FILE = Known("job", _jobs), Known("replica", _replicas), FileName()
+JOB, REPLICA, FILE = Known("job", _jobs), Known("replica", _replicas), click.Path(readable=False)

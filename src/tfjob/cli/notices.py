@@ -7,14 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import TextIO
-
-    StreamHandler = logging.StreamHandler[TextIO]
-else:
-    StreamHandler = logging.StreamHandler
+from typing import TextIO
 
 
 class Troubles(logging.Handler):
@@ -56,7 +49,7 @@ def show_troubles(troubles: Troubles, file: Path | None = None) -> None:
         logger.addHandler(logging.FileHandler(file, delay=True))
 
 
-class _Everything(StreamHandler):
+class _Everything(logging.StreamHandler[TextIO]):
     """The debug log on stderr; `Troubles` reports warnings."""
 
     def __init__(self) -> None:

@@ -174,18 +174,9 @@ class Controller:
         return Observation(
             children,
             rejections=self._rejections.of(key, owner),
-            repeated_deletions=self._repetitions(key, children),
+            repeated_deletions=dict(self._repeated.get(key, {})),
             lost_nodes=await self.cluster.lost_nodes(),
         )
-
-    def _repetitions(self, key: Key, children: Mapping[type[Any], Sequence[Object]]) -> Mapping[str, Repetition]:
-        """Return the repeated deletions of children that still exist, and forget the others."""
-        if known := self._repeated.pop(key, {}):
-            present = {child.metadata.uid for some in children.values() for child in some}
-            known = {uid: one for uid, one in known.items() if uid in present}
-        if known:
-            self._repeated[key] = known
-        return known
 
     async def _carry_out_all(self, key: Key, owner: Any, actions: Sequence[Action], at_once: int) -> None:
         """Carry out actions, those of one type before those of the next."""

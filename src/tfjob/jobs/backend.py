@@ -62,7 +62,6 @@ class Record:
 
     @property
     def written_for(self) -> str:
-        """The apiVersion of the manifest."""
         default = API_VERSION if isinstance(self.object, TFJob) else self.object.api_version
         return self.object.metadata.annotations.get(ORIGIN, default)
 
@@ -85,7 +84,6 @@ class Record:
 
     @property
     def uid(self) -> str:
-        """The unique id; another job with the same name has another one."""
         return self.object.metadata.uid
 
     @property

@@ -98,7 +98,6 @@ class Target:
     advice: str = ""
 
     async def pod(self) -> Pod:
-        """Return the first pod that can take a connection. Raises NotFound."""
         pods = await self.pods()
         for pod in pods:
             if self.answers(pod):
@@ -107,7 +106,6 @@ class Target:
         raise NotFound(f"{self.label} has no {state} pod", self.advice)
 
     def pod_port(self, pod: Pod, remote: str) -> int:
-        """Return the port of a pod that a port of the target leads to. Raises NotFound."""
         if self.service is None:
             return self._container_port(pod, remote)
         ports = self.service.spec.get("ports") or []

@@ -9,7 +9,6 @@ from tfjob.api.types import Verdict
 
 
 def verdict(failure: Verdict, reason: str = "") -> str:
-    """Return why a job failed, with the last lines of the replica that failed first."""
     why = f" [{reason}]" if reason and reason not in ("ReplicaFailed", failure.reason) else ""
     told = all(line in failure.message for line in failure.last_lines)
     lines = "" if told else "".join(f"\n    {line}" for line in failure.last_lines)
@@ -41,7 +40,6 @@ def span(length: timedelta) -> str:
 
 
 def took(since: datetime, until: datetime | None) -> str:
-    """Return a duration, below ten seconds with a decimal."""
     length = (until or datetime.now(UTC)) - since
     return f"{length.total_seconds():.1f}s" if length < timedelta(seconds=10) else span(length)
 

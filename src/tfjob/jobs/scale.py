@@ -18,7 +18,6 @@ class InvalidScale(UserError):
 
 
 def names_of(owner: TFJob | Deployment) -> list[str]:
-    """Return what can be scaled: the replica types of a job, or `replicas` of a Deployment."""
     return ["replicas"] if isinstance(owner, Deployment) else [name.lower() for name in owner.spec.tf_replica_specs]
 
 

@@ -22,7 +22,7 @@ from tfjob.errors import InvalidRequest
 from tfjob.jobs.backend import Record
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import KubeError
-from tfjob.kube.cluster.tensorflow_org import wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.kube.jobs.backend import SyncKubeBackend
 from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
@@ -140,11 +140,10 @@ def preview(prepared: ClusterJobs) -> Preview:
 def children(job: TFJob) -> list[Object]:
     wrapped = origin(job).wraps_pods
     made = first_children(job, Settings())
-    return [wrapper(child) if wrapped and isinstance(child, Pod) else child for child in made]
+    return [TensorFlowOrgStorage.wrap(child) if wrapped and isinstance(child, Pod) else child for child in made]
 
 
 def _as_read(manifest: dict[str, Any]) -> TFJob:
-    """Return the job as the operator reads it; a TfJob without a RuntimeId gets a placeholder."""
     job = read_job(manifest["kind"], msgspec.json.encode(manifest))
     if not origin(job).has_runtime_id or job.metadata.annotations.get(RUNTIME_ID):
         return job

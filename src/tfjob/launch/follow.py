@@ -64,7 +64,6 @@ class FollowedJob:
         return Snapshot(self._backend.record(job), replicas(job, pods), usage)
 
     async def follow(self, backend: KubeBackend, on_change: Callable[[], None], *, measure: bool) -> None:
-        """Record everything until the job has ended."""
         self._on_change = on_change
         work = [self._follow_events(backend), self._report_unseen(), *([self._measure(backend)] if measure else [])]
         tasks = [asyncio.create_task(one) for one in work]
@@ -90,7 +89,6 @@ class FollowedJob:
             self._on_change()
 
     async def _follow_events(self, backend: KubeBackend) -> None:
-        """Follow the Events of the job, if the user may see them."""
         selector = f"involvedObject.uid={self.record.uid}"
         namespace = self.record.job.metadata.namespace
         try:
@@ -106,7 +104,6 @@ class FollowedJob:
             self._on_change()
 
     async def _measure(self, backend: KubeBackend) -> None:
-        """Read the usage of the pods periodically, if the cluster serves metrics."""
         while True:
             with suppress(Unreachable, ApiError):
                 usage = await usage_by_pod(backend.client, self.job)

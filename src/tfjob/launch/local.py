@@ -80,7 +80,7 @@ def prepare(request: Request) -> LocalJobs:
     setup = set_up(request)
     warnings = check([*manifest.problems, *problems(manifest, setup, request.namespace)])
     kept = without_secrets(data, manifest)
-    beside = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
+    objects = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
     owners = _owners(manifest, request.namespace)
     services, _ = _services(manifest, owners)
     return LocalJobs(
@@ -88,7 +88,7 @@ def prepare(request: Request) -> LocalJobs:
         warnings=warnings,
         notes=setup.notes,
         submissions=[
-            Submission(owner, selecting, beside, kept, setup.options, setup.config)
+            Submission(owner, selecting, objects, kept, setup.options, setup.config)
             for owner, selecting in zip(owners, services, strict=True)
         ],
         attached_warnings=[
@@ -195,44 +195,34 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
         gpus=gpus.found(options.environ),
         volumes={name: Path(folder) for name, folder in options.volumes.items()},
         level=options.level,
-        environ=options.environ,
     )
-    of_jobs = [entry.located(problem) for entry in manifest.entries for problem in admission.problems(entry.job, host)]
-    of_objects = [
-        part.located(problem, path_parts(problem.path))
-        for part in manifest.object_parts
-        for problem in admission.object_problems(part.value, host)
-    ]
-    _, of_services = _services(manifest, _owners(manifest, namespace))
-    of_objects += of_services
+    servers = [document for document, _ in manifest.deployments]
+    found = [*admission.unknown_volumes(manifest.jobs, servers, host.volumes)]
     mapped = {*host.config.volumes, *host.volumes}
-    missing = [
-        entry.located(problem)
-        for entry in manifest.entries
-        for problem in missing_objects.problems(
-            entry.job, _references(manifest, entry.written.metadata.namespace or namespace), mapped
-        )
-    ]
-    at = ("spec", "template", "spec")
+    for entry in manifest.entries:
+        known = _references(manifest, entry.written.metadata.namespace or namespace)
+        faults = [*admission.problems(entry.job, host), *missing_objects.problems(entry.job, known, mapped)]
+        found += [entry.located(fault) for fault in faults]
+    for part in manifest.object_parts:
+        unsupported = admission.object_problems(part.value, host)
+        found += [part.located(fault, path_parts(fault.path)) for fault in unsupported]
     for document, part in manifest.deployments:
         known = _references(manifest, document["metadata"].get("namespace") or namespace)
-        faults = missing_objects.pod_problems(document["spec"]["template"]["spec"], at, known, mapped)
-        missing += [part.located(problem, path_parts(problem.path)) for problem in faults]
-    servers = [document for document, _ in manifest.deployments]
-    of_objects += _shared_names(manifest, namespace)
-    return [*admission.unknown_volumes(manifest.jobs, servers, host.volumes), *of_jobs, *of_objects, *missing]
+        template = document["spec"]["template"]["spec"]
+        missing = missing_objects.pod_problems(template, ("spec", "template", "spec"), known, mapped)
+        found += [part.located(fault, path_parts(fault.path)) for fault in missing]
+    owners = _owners(manifest, namespace)
+    _, of_services = _services(manifest, owners)
+    return [*found, *of_services, *_shared_names(manifest, owners)]
 
 
-def _shared_names(manifest: Manifest, namespace: str) -> list[Problem]:
+def _shared_names(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> list[Problem]:
     """Return a problem for each Deployment with the name of a job of the manifest: commands find runs by name."""
-    owners = [(owner.metadata.namespace, owner.metadata.name) for owner in _owners(manifest, namespace)]
+    names = [(owner.metadata.namespace, owner.metadata.name) for owner in owners]
     number = len(manifest.entries)
     problem = Problem("", "is also the name of a TFJob in this manifest", "rename one of them")
-    return [
-        part.located(problem, ("metadata", "name"))
-        for owner, (_, part) in zip(owners[number:], manifest.deployments, strict=True)
-        if owner in owners[:number]
-    ]
+    servers = zip(names[number:], manifest.deployments, strict=True)
+    return [part.located(problem, ("metadata", "name")) for name, (_, part) in servers if name in names[:number]]
 
 
 def _references(manifest: Manifest, namespace: str) -> References:

@@ -35,7 +35,6 @@ class ScriptRequest:
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
-        """Return the names of the options that were used; `--` for arguments."""
         used = [one.name for one in fields(self) if getattr(self, one.name) not in (one.default, [])]
         return ["--" if name == "arguments" else f"--{name.replace('_', '-')}" for name in used]
 
@@ -189,11 +188,17 @@ def is_script(file: str) -> bool:
 
 
 def script_manifest(request: Request) -> bytes:
-    from tfjob.api.manifest.script import Counts, documents, name_of
+    from tfjob.api.manifest.script import Counts, Script, documents, name_of
     from tfjob.api.text.writer import yaml_text
 
     asked = request.script
-    script = _for_cluster(request.file, asked) if request.target.cluster else _for_here(request.file, asked)
+    if request.target.cluster:
+        script = _for_cluster(request.file, asked)
+    elif asked.in_image:
+        raise InvalidRequest("--in-image only applies to a cluster, not to this machine", "Leave it out.")
+    else:
+        _script_text(request.file)  # report an unreadable script now
+        script = Script(request.file, asked.arguments)
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
     return yaml_text(documents(script, counts, request.name or name_of(request.file), asked.image)).encode()
 
@@ -209,17 +214,8 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 
-def _for_here(file: str, asked: ScriptRequest) -> Script:
-    from tfjob.api.manifest.script import Script
-
-    if asked.in_image:
-        raise InvalidRequest("--in-image only applies to a cluster, not to this machine", "Leave it out.")
-    _script_text(file)
-    return Script(file, asked.arguments)
-
-
 def _for_cluster(file: str, asked: ScriptRequest) -> Script:
-    from tfjob.api.manifest.script import Impossible, Script, alone
+    from tfjob.api.manifest.script import Script, upload_problem
 
     if not asked.image:
         raise InvalidRequest(
@@ -229,13 +225,11 @@ def _for_cluster(file: str, asked: ScriptRequest) -> Script:
     if asked.in_image:
         return Script(file, asked.arguments)
     text = _script_text(file)
-    try:
-        alone(text, _modules_alongside(Path(file)))
-    except Impossible as impossible:
+    if problem := upload_problem(text, _modules_alongside(Path(file))):
         raise InvalidRequest(
-            f"{file} cannot be sent to the cluster: {impossible.message}",
+            f"{file} cannot be sent to the cluster: {problem}",
             "Put the script and everything that it needs into the image, and add --in-image.",
-        ) from None
+        )
     return Script(file, asked.arguments, text)
 
 

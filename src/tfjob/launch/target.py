@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +41,10 @@ def parse_target(text: str) -> On:
     return On()
 
 
-@contextmanager
-def open_cluster(on: On, namespace: str, seconds: float | None = None) -> Iterator[SyncKubeBackend]:
+def open_cluster(on: On, namespace: str, seconds: float | None = None) -> AbstractContextManager[SyncKubeBackend]:
     from tfjob.kube.jobs.backend import open_backend
 
-    with open_backend(*_cluster(on, namespace), seconds) as opened:
-        yield opened
+    return open_backend(*_cluster(on, namespace), seconds)
 
 
 def open_backend(

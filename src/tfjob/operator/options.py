@@ -149,6 +149,8 @@ class Options:
     controller_config_file: str = option(
         "Read the configuration from this file instead of a ConfigMap.", "", "FILE", ("--controller_config_file",)
     )
+    log_format: str = option("Log format.", "json", choices=("json", "text"))
+    log_level: str = option("Lowest level to log.", "info", choices=("debug", "info", "warning", "error"))
     durations: Durations = USUAL
 
     @property
@@ -188,6 +190,32 @@ class Settings:
     gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
     tensorboard_image: str = option(
         "TensorBoard image (default: tf-job-tensorboard in the registry and with the tag of --image).", "", "IMAGE"
+    )
+
+
+@dataclass(frozen=True)
+class SelfTestOptions:
+    """The options of a self-test."""
+
+    image: str = option("Image of the operator.", "", "IMAGE", required=True)
+    test_image: str = option(
+        "Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
+        "",
+        "IMAGE",
+    )
+    tf_image: str = option(
+        "Image of the parameter server (with --test-image only; default: the same image).", "", "IMAGE"
+    )
+    api_version: str | None = option(
+        "API version of the job; default: tensorflow.org/v1alpha1 if the cluster serves it.",
+        None,
+        choices=("kubeflow.org/v1", "tensorflow.org/v1alpha1"),
+    )
+    namespace: str = option("Namespace of the job; default: that of the context or pod.", "", "NAME", ("-n",))
+    pull_policy: str = option("When to pull the images.", "IfNotPresent", choices=PULL_POLICIES)
+    pull_secret: str = option("Secret to pull the images with.", "", "NAME")
+    timeout: timedelta = option(
+        "Time limit for the job, including the pull of its images.", timedelta(minutes=3), "DURATION"
     )
 
 

@@ -15,17 +15,7 @@ from tfjob.plan import events
 from tfjob.plan.build.settings import Pass
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import End, TaskState, end_of
-from tfjob.plan.facts.tasks import (
-    GANG,
-    TASK,
-    Task,
-    attempt_of,
-    desired,
-    gang_types,
-    members,
-    ranges,
-    restarts_in_place,
-)
+from tfjob.plan.facts.tasks import GANG, TASK, Task, attempt_of, desired, gang_types, members, ranges, restarts_in_place
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.restarts import Again, settling_time
 from tfjob.plan.policy.verdict import verdict
@@ -102,11 +92,14 @@ def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, duratio
     if not again.incident:
         return status
     own = waits.get(blamed, BackOff(restarts=1, not_before=now))
+    failed = again.oom | ({again.cause.replica} if again.counted else set())
+    others = [name for name in status.oom_killed if name not in failed]
     return replace(
         status,
         restarts=status.restarts + 1,
         retries=status.retries + again.counted,
-        oom_killed=_oom_killed(status, again),
+        # The replicas whose latest failure was an OOM kill: the next one fails the job.
+        oom_killed=[*others, *sorted(again.oom)][-OOM_NAMES:],
         last_restart=Restart(
             cause=again.cause,
             scope=GANG if again.gang else TASK,
@@ -189,10 +182,3 @@ def _follows(end: End, cause: Verdict, settling: timedelta) -> bool:
     if cause.time is None or (end.started and end.started > cause.time):
         return False
     return abs(end.time - cause.time) <= settling
-
-
-def _oom_killed(status: TFJobStatus, again: Again) -> list[str]:
-    """Return the replicas whose latest failure was an OOM kill: the next one fails the job."""
-    failed = again.oom | ({again.cause.replica} if again.counted else set())
-    others = [name for name in status.oom_killed if name not in failed]
-    return [*others, *sorted(again.oom)][-OOM_NAMES:]

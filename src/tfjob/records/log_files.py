@@ -1,12 +1,14 @@
-"""The log files of one run of a container: `log` is the current one, `log.1`, `log.2` ... are older.
+"""Find and open the log files of one run of a container: `log` is the current one, `log.1`, `log.2` ... are older.
 
-A file is identified by its inode, because rotation may rename it at any time.
+Rotation may rename a file at any time, but only to the next number. Opening the files from the current one on therefore
+misses none; a file that was renamed meanwhile is recognized by its inode.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -14,99 +16,77 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_FILES = 1000
-_LOOKS = 20  # one is enough for a rotation; the limit is for a folder that was moved away
 
 
-class LogFiles:
-    """The files of one run by number: 0 is the current one, higher numbers are older."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def path(self, number: int) -> Path:
-        return self._folder / (f"log.{number}" if number else "log")
-
-    def open(self, number: int) -> BinaryIO | None:
-        try:
-            return self.path(number).open("rb")
-        except OSError:
-            return None
-
-    def numbers(self) -> list[int]:
-        """Return the existing numbers, the current file first.
-
-        Each name is checked: listing a folder during a rename may omit entries. A rotation in progress leaves at most
-        one number vacant.
-        """
-        found: list[int] = []
-        for number in range(_MOST_FILES):
-            if self.path(number).exists():
-                found.append(number)
-            elif number and number - 1 not in found:
+def open_first(folder: Path, tail: int | None, since: datetime | None) -> BinaryIO | None:
+    """Open the oldest file, the oldest with lines after `since`, or the one in which the last `tail` lines begin."""
+    files = _open_all(folder)
+    position = len(files) - 1
+    if tail is not None:
+        missing: int | None = None
+        for number, file in enumerate(files):
+            start, missing = _tail_start(file, tail, missing)
+            if missing == 0:
+                file.seek(start)
+                position = number
                 break
-        return found
+    elif since is not None:
+        later = [number for number, file in enumerate(files) if _status(file).st_mtime >= since.timestamp()]
+        position = max(later, default=0)
+    return _keep(files, position)
 
-    def number_of(self, file: BinaryIO) -> int | None:
-        """Return the number of an open file; None if rotation removed it."""
-        for _ in range(_LOOKS):
-            mine = os.fstat(file.fileno())
-            for number in self.numbers() if mine.st_nlink else ():
-                try:
-                    if os.path.samestat(self.path(number).stat(), mine):
-                        return number
-                except OSError:
-                    continue
-        return None
 
-    def oldest(self, since: datetime | None = None) -> int:
-        """Return the number of the oldest file, or of the oldest with lines after `since`."""
-        for number in reversed(self.numbers()):
-            try:
-                if since is None or self.path(number).stat().st_mtime >= since.timestamp():
-                    return number
-            except OSError:
-                continue
+def open_next(folder: Path, file: BinaryIO) -> tuple[BinaryIO | None, bool]:
+    """Open the file after an open one, if it exists yet; return also whether the open one still exists."""
+    files = _open_all(folder)
+    for position, one in enumerate(files):
+        if os.path.samestat(_status(one), _status(file)):
+            return _keep(files, position - 1), True
+    return _keep(files, len(files) - 1), False
+
+
+def is_current(folder: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat((folder / "log").stat(), _status(file))
+    except OSError:
+        return False
+
+
+def truncated(folder: Path) -> int:
+    """Return how many bytes rotation removed."""
+    try:
+        return int((folder / "truncated").read_text() or 0)
+    except (OSError, ValueError):
         return 0
 
-    def open_oldest(self, since: datetime | None = None) -> BinaryIO | None:
-        """Open the oldest file, or the oldest with lines after `since`; None if there is none."""
-        while file := self.open(number := self.oldest(since)):
-            if self.number_of(file) == number == self.oldest(since):
-                return file
-            file.close()  # renamed before it was opened
-        return None
 
-    def truncated(self) -> int:
-        """Return how many bytes rotation removed."""
-        try:
-            return int((self._folder / "truncated").read_text() or 0)
-        except (OSError, ValueError):
-            return 0
+def _open_all(folder: Path) -> list[BinaryIO]:
+    """Open every file, the current one first. A rotation in progress leaves at most one number vacant."""
+    files: dict[int, BinaryIO] = {}
+    vacant = 0
+    for number in range(_MOST_FILES):
+        with suppress(OSError):
+            file = (folder / (f"log.{number}" if number else "log")).open("rb")
+            if files.setdefault(_status(file).st_ino, file) is not file:
+                file.close()
+            vacant = 0
+            continue
+        vacant += 1
+        if vacant == 2:
+            break
+    return list(files.values())
 
-    def open_tail(self, count: int) -> BinaryIO | None:
-        """Open the file that contains the start of the last `count` lines, at that position."""
-        chosen: BinaryIO | None = None
-        missing: int | None = None
-        seen: set[tuple[int, int]] = set()
-        for number in range(_MOST_FILES):
-            file = self.open(number)
-            if file is None:
-                if number > 0:
-                    break
-                continue
-            stat = os.fstat(file.fileno())
-            if (stat.st_dev, stat.st_ino) in seen:
-                file.close()  # renamed since the last iteration
-                continue
-            seen.add((stat.st_dev, stat.st_ino))
-            if chosen is not None:
-                chosen.close()
-            chosen = file
-            start, missing = _tail_start(file, count, missing)
-            file.seek(start)
-            if missing == 0:
-                break
-        return chosen
+
+def _keep(files: list[BinaryIO], position: int) -> BinaryIO | None:
+    """Close all files but one; return that one, if it exists."""
+    for number, file in enumerate(files):
+        if number != position:
+            file.close()
+    return files[position] if 0 <= position < len(files) else None
+
+
+def _status(file: BinaryIO) -> os.stat_result:
+    return os.fstat(file.fileno())
 
 
 def _tail_start(file: BinaryIO, count: int, missing: int | None) -> tuple[int, int | None]:
@@ -114,7 +94,7 @@ def _tail_start(file: BinaryIO, count: int, missing: int | None) -> tuple[int, i
 
     `missing` is None until the newest record is seen: an unfinished line counts as one line.
     """
-    end = os.fstat(file.fileno()).st_size
+    end = _status(file).st_size
     if end == 0:
         return 0, missing
     with mmap.mmap(file.fileno(), end, access=mmap.ACCESS_READ) as data:

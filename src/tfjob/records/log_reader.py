@@ -29,7 +29,7 @@ from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST, character_start, readable, visible
 from tfjob.plan.facts.tasks import desired
-from tfjob.records.log_files import LogFiles
+from tfjob.records.log_files import is_current, open_first, open_next, truncated
 from tfjob.records.pods import PodRecord, history, read_pod
 
 if TYPE_CHECKING:
@@ -180,7 +180,6 @@ class _Stream:
 
     def __init__(self, replica: str, folder: Path, tail: int | None, since: datetime | None) -> None:
         self._folder = folder
-        self._files = LogFiles(folder)
         self._lines = _Lines(replica, since)
         self._tail = tail
         self._since = since
@@ -213,15 +212,14 @@ class _Stream:
             assert self._file is not None
             chunk = self._file.read(size)
             if not chunk:
-                number = self._files.number_of(self._file)
-                if number == 0:
+                if is_current(self._folder, self._file):
                     return 0
                 chunk = self._file.read(size)  # written after the read above and before the rename
             if chunk:
                 *records, self._torn = (self._torn + chunk).split(b"\n")
                 lines += self._lines.take(records)
                 return len(chunk)
-            if not self._go_on(number):
+            if not self._go_on():
                 return 0
         return 0
 
@@ -234,29 +232,23 @@ class _Stream:
         return self._lines.partial()
 
     def _begin(self) -> bool:
-        if self._tail is not None:
-            self._file = self._files.open_tail(self._tail)
-        else:
-            self._file = self._files.open_oldest(self._since)
-            if self._since is None and (gone := self._files.truncated()):
-                self._lines.notice(f"[tfjob: log rotation removed {gone} bytes of older output]")
+        self._file = open_first(self._folder, self._tail, self._since)
+        if self._tail is None and self._since is None and (gone := truncated(self._folder)):
+            self._lines.notice(f"[tfjob: log rotation removed {gone} bytes of older output]")
         return self._file is not None
 
-    def _go_on(self, number: int | None) -> bool:
-        """Open the next file; `number` is None if rotation removed the present one."""
+    def _go_on(self) -> bool:
+        """Continue with the next file; return False if it does not exist yet."""
         assert self._file is not None
-        opened = self._files.open_oldest() if number is None else self._files.open(number - 1)
-        if opened is None:
+        following, exists = open_next(self._folder, self._file)
+        if following is None:
             return False  # between two renames; it exists at the next poll
-        if number is not None and self._files.number_of(self._file) != number:
-            opened.close()  # renamed meanwhile, so this may be another file
-            return True
-        if number is None:
+        if not exists:
             self._lines.notice("[tfjob: output may be missing here: log rotation removed it before it was read]")
         self._lines.take([self._torn] if self._torn else [])
         self._torn = b""
         self._file.close()
-        self._file = opened
+        self._file = following
         return True
 
 

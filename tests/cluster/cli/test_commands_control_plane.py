@@ -152,7 +152,7 @@ def test_a_deployment_and_its_service_are_created_and_not_waited_for(there: Comm
     assert made["spec"]["selector"] == {"matchLabels": {"app": "web"}}
     assert team.find(SERVICES, "web")
     assert "kind: Deployment" in there("run", "web.yaml", "--dry-run")
-    assert "no pod that is ready" in there("port-forward", "svc/web", "8139", code=3)
+    assert "no ready pod" in there("port-forward", "svc/web", "8139", code=3)
 
 
 @pytest.mark.faults

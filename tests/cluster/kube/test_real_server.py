@@ -49,8 +49,8 @@ def with_client(access: Access, test: Callable[[Client, str], Awaitable[None]], 
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
-    # Nobody schedules it, so a deletion is carried out at once.
-    spec = {"schedulerName": "nobody", "containers": [{"name": "tensorflow", "image": "example.com/x:1"}]}
+    # No scheduler places it, so a deletion takes effect at once.
+    spec = {"schedulerName": "none", "containers": [{"name": "tensorflow", "image": "example.com/x:1"}]}
     return {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
@@ -101,7 +101,7 @@ def test_every_kind_of_patch(access: Access) -> None:
     with_client(access, test)
 
 
-def test_a_write_over_a_version_that_is_not_the_newest_is_refused(access: Access) -> None:
+def test_a_write_over_an_old_version_is_rejected(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         first = msgspec.json.decode(await client.create(CONFIG_MAPS, namespace, settings(a="1")))
         path = CONFIG_MAPS.object_path(namespace, "c")
@@ -112,13 +112,13 @@ def test_a_write_over_a_version_that_is_not_the_newest_is_refused(access: Access
     with_client(access, test)
 
 
-def test_what_is_refused_comes_with_its_causes(access: Access) -> None:
+def test_a_rejection_has_its_causes(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         with pytest.raises(Invalid) as invalid:
             await client.create(PODS, namespace, {"metadata": {"name": "a"}, "spec": {"containers": []}})
         assert [cause.field for cause in invalid.value.details.causes or ()] == ["spec.containers"]
         with pytest.raises(NotFound):
-            await client.list(Resource("nobody.example", "v1", "things", "Thing"))
+            await client.list(Resource("unknown.example", "v1", "things", "Thing"))
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
             await client.create(PODS, "nowhere", pod("a"))
         assert await client.create(PODS, namespace, pod("a"), {"dryRun": "All"})
@@ -146,7 +146,7 @@ def test_a_list_in_pages_is_the_whole_list(access: Access) -> None:
     with_client(access, test)
 
 
-def test_who_asks_decides_what_is_answered(access: Access) -> None:
+def test_the_answer_depends_on_the_user(access: Access) -> None:
     async def token(client: Client, namespace: str) -> str:
         await client.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": "robot"}})
         path = SERVICE_ACCOUNTS.object_path(namespace, "robot", "token")
@@ -168,7 +168,7 @@ def test_who_asks_decides_what_is_answered(access: Access) -> None:
     with_client(access, test)
 
 
-def test_a_store_follows_what_happens(access: Access) -> None:
+def test_a_store_follows_all_changes(access: Access) -> None:
     async def test(client: Client, namespace: str) -> None:
         await client.create(PODS, namespace, pod("before", app="x"))
         store = ObjectStore[Pod](lambda item: item.metadata.labels.get("app"))

@@ -25,7 +25,7 @@ from support.tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job,
 from tfjob.api.dialect import TENSORFLOW, TF_JOBS
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
-from tfjob.kube.cluster.tensorflow_org import draw, wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, draw
 from tfjob.plan.build.pods import pod as planned
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import Task
@@ -157,7 +157,7 @@ def test_a_job_makes_no_second_pod_where_the_server_drops_its_replacement_policy
     team = documents
     policy = TerminationPolicy(chief=ChiefReference())
     owner = job(name="older", origin=TENSORFLOW, annotations={RUNTIME_ID: "old1"}, master=1, termination_policy=policy)
-    made = wrapper(planned(owner, Task("Master", 0), 1, Settings()))
+    made = TensorFlowOrgStorage.wrap(planned(owner, Task("Master", 0), 1, Settings()))
     spec = {key: value for key, value in made.spec.items() if key != "podReplacementPolicy"}
     spec["template"] = {**spec["template"], "metadata": {"finalizers": ["example.com/still-ends"]}}
     uid = team.make(JOBS, {"metadata": {"name": made.metadata.name}, "spec": spec})["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""The command line as its users call it, in a fresh state folder or in a shared one that tests only look at."""
+"""The command line in a new state folder, or in a shared one that tests only read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from support.installed import Installed
 
 @pytest.fixture(scope="session")
 def empty(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """A state folder that does not exist and must not come into being."""
+    """A state folder that does not exist and must not be created."""
     return CommandLine(tool, tmp_path_factory.mktemp("empty") / "home")
 
 
 @pytest.fixture
 def cli(tool: Installed, tmp_path: Path) -> Iterator[CommandLine]:
-    """A fresh state folder; nothing of it may run when the test is over."""
+    """A new state folder; no process may be left at the end of the test."""
     line = CommandLine(tool, tmp_path / "home")
     yield line
     line.end()
@@ -27,7 +27,7 @@ def cli(tool: Installed, tmp_path: Path) -> Iterator[CommandLine]:
 
 @pytest.fixture(scope="session")
 def finished(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """Jobs that are over, to look at: hello succeeded, fails failed, restarts succeeded in its second attempt."""
+    """Finished jobs to read: hello succeeded, fails failed, restarts succeeded in its second attempt."""
     line = CommandLine(tool, tmp_path_factory.mktemp("finished") / "home")
     try:
         line.outputs["hello"] = line("run", "hello.yaml", "--no-limits")
@@ -40,7 +40,7 @@ def finished(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def running(tool: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """The job sleeper, which runs in the background, to look at."""
+    """The job sleeper, which runs in the background, to read."""
     line = CommandLine(tool, tmp_path_factory.mktemp("running") / "home")
     try:
         line.outputs["submit"] = line("submit", "sleeper.yaml", "--no-limits")

@@ -1,4 +1,4 @@
-"""GPU requests on this machine, which need not have one: a program that says what it sees stands for the training."""
+"""GPU requests on a machine that may have no GPU: a program that prints what it sees replaces the training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def two_gpus(tmp_path: Path) -> dict[str, str]:
 
 
 def seen(output: str) -> dict[str, str]:
-    """What each replica saw."""
+    """Return what each replica saw."""
     return dict(re.findall(r"^(\w+-\d+) +\| sees (.*)$", output, re.MULTILINE))
 
 
@@ -34,7 +34,7 @@ def lines_with(keyword: str, output: str) -> str:
 def test_each_replica_sees_its_share_of_the_gpus_and_a_parameter_server_none(
     cli: CommandLine, two_gpus: dict[str, str]
 ) -> None:
-    """While another job has them, it waits."""
+    """A job waits while another job has the GPUs."""
     cli("submit", "gpus.yaml", "--no-limits", "--name", "first", "-p", "seconds=600", env=two_gpus)
     cli("wait", "first", "--for", "running")
     cli("submit", "gpus.yaml", "--no-limits", "-p", "seconds=600", env=two_gpus)

@@ -1,4 +1,4 @@
-"""Replicas that outlive what decides a job: tfjob ends them itself, or `cleanPodPolicy: None` keeps them."""
+"""Replicas that outlive the end of a job: tfjob ends them, or `cleanPodPolicy: None` keeps them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ spec:
       template: {spec: {containers: [{name: tensorflow, image: "python:3.11", command: [sleep, "5"]}]}}
 """
 LEFT = "tfjob delete served"
-"""The command in the notice about replicas that still run."""
+"""The command in the notice about replicas that are still running."""
 
 
 @pytest.fixture

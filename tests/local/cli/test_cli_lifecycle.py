@@ -1,4 +1,4 @@
-"""The life of jobs by command line: background, stop, resume, scale, delete, names, followers, several at once."""
+"""The lifecycle of jobs on the command line: background, stop, resume, scale, delete, names, several at once."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_namespaces_keep_jobs_apart(cli: CommandLine) -> None:
 
 
 def test_the_latest_job_is_that_of_any_namespace_and_printed_commands_name_it(cli: CommandLine) -> None:
-    """Most old manifests have a namespace: who has just started such a job means that one."""
+    """Most old manifests have a namespace: a user who has just started such a job means that one."""
     cli("run", "fails.yaml", "--no-limits", code=1)
     assert "tfjob wait sleeper -n team" in cli("submit", "sleeper.yaml", "-n", "team", "--no-limits")
     assert cli("status", "@latest").startswith("sleeper")

@@ -1,4 +1,4 @@
-"""`tfjob run SCRIPT`: a script runs like the manifest that it becomes; what contradicts itself is refused in a line."""
+"""`tfjob run SCRIPT` runs the manifest of the script; contradictory options are rejected with one line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_refusal_has_its_golden_text(
 
 
 def test_a_script_and_its_printed_manifest_do_the_same(cli: CommandLine, tmp_path: Path) -> None:
-    """From another folder, for the script's own name and its arguments are of the folder where the user is."""
+    """From another folder, because the paths of the script and its arguments are relative to the current folder."""
     words = ("steps.py", "--workers", "2", "--ps", "1", "--chief", "--evaluator", "1")
     arguments = ("--", "--steps", "3", "a b", "$(HOME)")
     script = cli("run", *words, *arguments)

@@ -1,4 +1,4 @@
-"""`run --dry-run --on k8s` prints what the operator would make, also of a TfJob, and needs no cluster for it."""
+"""`run --dry-run --on k8s` prints what the operator would create, also for a TfJob, without a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TF_JOB = {
 
 
 def nowhere(folder: Path) -> dict[str, str]:
-    """The environment of somebody whose cluster does not answer."""
+    """Return an environment with a cluster that does not answer."""
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
     config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "c"}], "current-context": "c"}
@@ -52,7 +52,7 @@ def test_a_tf_job_is_printed_with_the_jobs_services_program_and_tensorboard_that
         ("Service", "tensorboard-xxxx"),
     ]
     assert made[0]["apiVersion"] == "tensorflow.org/v1alpha1"
-    assert "clusterIP" not in made[2]["spec"], "it gets an address of its own"
+    assert "clusterIP" not in made[2]["spec"], "the Service gets an address"
     master = made[4]
     assert (master["apiVersion"], master["spec"]["backoffLimit"]) == ("batch/v1", 0)
     assert master["metadata"]["ownerReferences"][0]["kind"] == "TfJob"

@@ -1,6 +1,6 @@
-"""Ctrl-C while `run --on k8s` creates a job: the last line says what became of it.
+"""Ctrl-C while `run --on k8s` creates a job: the last line says whether the job exists.
 
-The API server is one that answers when a test wants it to: a real one is too fast to be interrupted.
+The API server answers when a test lets it: a real one is too fast to be interrupted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONE = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "none", 
 def test_an_interrupted_run_says_what_became_of_the_job(
     tool: Installed, tmp_path: Path, dry_run: bool, words: tuple[str, ...], keyword: str
 ) -> None:
-    """The signal comes while the API server thinks about the job, the check of it or itself."""
+    """The signal arrives while the API server processes the check of the job, or its creation."""
 
     async def interrupted() -> tuple[int | None, str]:
         reached = asyncio.Event()

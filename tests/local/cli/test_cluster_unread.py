@@ -1,4 +1,4 @@
-"""Long logs of a cluster: an attached run whose output is not read, and `logs -f` that is interrupted or cut off.
+"""Long logs of a cluster: an attached run whose output is not read, and an interrupted or disconnected `logs -f`.
 
 The API server has one job of one pod, whose log is longer than what may wait for a reader.
 """
@@ -29,7 +29,7 @@ LOG = b"".join(b"2026-01-02T03:04:05.%09dZ line %d %s\n" % (number, number, b"."
 
 
 def pod() -> dict[str, Any]:
-    """Its only one; it runs for ever."""
+    """The only pod; it runs forever."""
     state = {"running": {"startedAt": "2026-01-02T03:04:05Z"}}
     labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
     return {
@@ -47,7 +47,7 @@ def pod() -> dict[str, Any]:
 
 
 async def answer(request: web.Request) -> web.StreamResponse:
-    """As a cluster would, as far as an attached run asks it."""
+    """Answer like a cluster, as far as an attached run needs it."""
     if request.method == "POST":
         made = await request.json()
         return web.json_response({**made, "metadata": {**made["metadata"], "uid": "1", "resourceVersion": "1"}})
@@ -67,7 +67,7 @@ async def answer(request: web.Request) -> web.StreamResponse:
 
 @asynccontextmanager
 async def started(tool: Installed, folder: Path, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A command with `--on k8s`, which gets the job as its input."""
+    """A command with `--on k8s` that reads the job from stdin."""
     async with ApiServer(otherwise=answer) as server:
         process = await asyncio.create_subprocess_exec(
             *tool.command,
@@ -91,7 +91,7 @@ async def started(tool: Installed, folder: Path, *words: str) -> AsyncIterator[a
 
 @asynccontextmanager
 async def attached(tool: Installed, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An attached run that has kept all and printed what nobody reads."""
+    """An attached run that has recorded everything, and whose output is not read."""
     async with started(tool, folder, "run", "-") as process:
         await until(lambda: kept(folder / "home") == LINES)
         yield process
@@ -109,7 +109,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def all_lines(process: asyncio.subprocess.Process) -> bytes:
-    """What a command prints up to the last line of the log."""
+    """Return what a command prints up to the last line of the log."""
     assert process.stdout is not None
     shown = b""
     async with asyncio.timeout(180):

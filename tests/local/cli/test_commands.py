@@ -1,4 +1,4 @@
-"""What every command prints, word by word, in golden files."""
+"""The exact output of every command, in golden files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_command_has_a_golden_text_beside_its_help(command: str) -> None:
 
 
 def in_process(*words: str) -> str:
-    """The help of a command, without a process for each."""
+    """Return the help of a command without starting a process."""
     from click.testing import CliRunner
 
     from tfjob.cli.main import cli

@@ -60,7 +60,7 @@ def test_fish_completes_the_same(finished: CommandLine) -> None:
 
 @pytest.mark.parametrize("typed", OFFERED)
 def test_what_is_offered_is_what_there_is(finished: CommandLine, typed: str) -> None:
-    """As bash asks for it; options are left out."""
+    """Complete like bash, without options."""
     words = typed.split(" ")
     env = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     offered = {line.partition(",")[2] for line in finished(env=env).splitlines() if line}
@@ -74,7 +74,7 @@ def test_a_tab_without_any_state_makes_none(empty: CommandLine) -> None:
 
 
 def test_a_tab_does_not_wait_for_a_cluster_that_does_not_answer(empty: CommandLine, tmp_path: Path) -> None:
-    """Neither for its API server, nor for a program that gets credentials."""
+    """Neither for the API server, nor for a credential plugin."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["1000"]}
         for user in ({"token": "x"}, {"exec": {**plugin, "interactiveMode": "IfAvailable"}}):
@@ -95,13 +95,13 @@ def test_a_tab_does_not_wait_for_a_cluster_that_does_not_answer(empty: CommandLi
 
 
 def environment(line: CommandLine) -> dict[str, str]:
-    """With the command on PATH, as a user of the shell has it."""
+    """With the command on PATH, as for a user."""
     plain = line.environment()
     return {**plain, "PATH": f"{Path(line.tool.command[0]).parent}:{plain['PATH']}", "TERM": "xterm"}
 
 
 def in_fish(line: CommandLine, typed: str) -> set[str]:
-    """What fish offers for a line, without the descriptions."""
+    """Return the completions of fish for a line, without descriptions."""
     program = f"tfjob completion fish | source; complete -C '{typed}'"
     done = subprocess.run(
         ["fish", "--no-config", "-c", program],

@@ -1,4 +1,4 @@
-"""A program that fails again and again under OnFailure: what a run, `ps`, `status` and `events` say of it."""
+"""A program that keeps failing under OnFailure, as a run, `ps`, `status` and `events` show it."""
 
 from __future__ import annotations
 

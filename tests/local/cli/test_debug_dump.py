@@ -1,4 +1,4 @@
-"""A bundle for a bug report: what is in it, and what is not."""
+"""The content of a bug report archive."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ spec:
 
 
 def contents(file: Path) -> dict[str, str]:
-    """The files of a bundle by name."""
+    """Return the files of an archive by name."""
     found = {}
     with tarfile.open(file) as archive:
         for entry in archive:

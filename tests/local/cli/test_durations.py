@@ -1,4 +1,4 @@
-"""A test sets the lengths of the product for a run and for its driver in the background."""
+"""Tests can set the durations of a run and of its background driver."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_every_error_has_its_golden_text(finished: CommandLine, here: Here) -> N
 
 
 class Here:
-    """The command line in this process, among the finished jobs: a process for each error would take too long."""
+    """The command line in this process, with finished jobs: a process per error would take too long."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -96,7 +96,7 @@ class Here:
 
 @pytest.fixture
 def here(finished: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    """Called with words, returns the exit code and what was printed; a bug of ours is raised."""
+    """Run with arguments and return the exit code and the output; internal errors are raised."""
     monkeypatch.setenv("TFJOB_HOME", str(finished.home))
     monkeypatch.setenv("TFJOB_DEBUG", "1")
     monkeypatch.setenv("COLUMNS", "100")

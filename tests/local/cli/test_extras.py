@@ -1,4 +1,4 @@
-"""A command that needs an extra which is not installed ends with the line that installs it."""
+"""A command whose extra is missing prints the command that installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short option means the same wherever it is; every command has examples, `-v` and `--no-color`."""
+"""Short options have one meaning; every command has examples, `-v` and `--no-color`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tfjob init`: what it writes, what it never writes over, and that every template is a job that could run."""
+"""`tfjob init` writes templates that can run, and does not overwrite files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfjob.cli.commands.init import DEFAULT, TEMPLATES
 def test_a_template_is_a_valid_job_with_a_script_a_volume_and_curves(
     empty: CommandLine, tmp_path: Path, template: str
 ) -> None:
-    """Its replicas run the script beside it, and its TensorBoard shows the storage that they write to."""
+    """Replicas run the script next to the manifest, and TensorBoard shows the storage that they write to."""
     folder = tmp_path / "my digits"
     empty("init", template, str(folder))
     shown = json.loads(empty("run", "--dry-run", str(folder / "tfjob.yaml"), "-o", "json"))

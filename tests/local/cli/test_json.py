@@ -1,4 +1,4 @@
-"""What scripts may rely on: every `-o json` has a version, a kind and exactly the documented fields."""
+"""The contract for scripts: every `-o json` has a version, a kind and exactly the documented fields."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NUMBERS = (
     (r"(in|after) [0-9.]+s:", r"\1 Ns:"),
     (r"ready>.*\n", ""),
 )
-"""What differs from run to run; all else is where it is shown."""
+"""What differs between runs; everything else must be at its place."""
 BARS = """
 import os, pathlib, sys, time
 pathlib.Path(os.environ["TFJOB_OUTPUT_DIR"], "model").touch()
@@ -54,25 +54,25 @@ spec:
 
 @pytest.fixture
 def window(cli: CommandLine, tmp_path: Path) -> Iterator[Tmux]:
-    """A shell of 80 to 24 in a folder of its own."""
+    """A shell of 80 by 24 cells in a new folder."""
     with tmux(environment(cli), tmp_path, 80, 24) as terminal:
         yield terminal
 
 
 def environment(cli: CommandLine) -> dict[str, str]:
-    """What the shell needs to find the tool; without COLUMNS, which would not change with the window."""
+    """Return the environment in which the shell finds the tool; without COLUMNS, which would not follow the window."""
     return {name: value for name, value in cli.environment().items() if name != "COLUMNS"}
 
 
 def run(cli: CommandLine, terminal: Tmux, folder: Path, name: str, script: str, workers: int = 1) -> None:
-    """Types the command that runs a job."""
+    """Type the command that runs a job."""
     (folder / f"{name}.txt").write_text(script)
     (folder / f"{name}.yaml").write_text(manifest(name, script, workers))
     terminal.type(f"clear; tmux clear-history; {' '.join(cli.tool.command)} run {name}.yaml --no-limits; echo code $?")
 
 
 def is_as_found(terminal: Tmux) -> bool:
-    """Whether the terminal shows its cursor and what is typed."""
+    """Return whether the terminal shows its cursor and echoes typed characters."""
     return terminal.has_cursor and "-echo " not in terminal.answer("stty -a")
 
 
@@ -109,7 +109,7 @@ def test_a_run_that_fails_ends_with_the_cause_the_last_lines_and_what_to_do_next
 
 
 def shown(text: str) -> str:
-    """A screen without what differs from run to run."""
+    """Return the screen without what differs between runs."""
     for pattern, name in NUMBERS:
         text = re.sub(pattern, name, text, flags=re.MULTILINE)
     return by_replica(text)
@@ -133,7 +133,7 @@ def test_of_50_replicas_those_that_do_not_fit_are_counted_and_ctrl_c_gives_the_t
 
 
 def is_whole(screen: str) -> bool:
-    """Whether half of 24 rows is the panel of many: headline, titles, eight replicas, the count of the rest, a hint."""
+    """Return whether half of 24 rows is the panel: headline, titles, eight replicas, the count of the rest, a hint."""
     panel = r"── many .*\n  REPLICA .*\n(  worker-\d+ +[A-Z].*\n){8}  … 42 more: .*\nCtrl-C .*\n"
     return screen.count("── many") == 1 and re.search(panel, screen) is not None
 

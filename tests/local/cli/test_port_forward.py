@@ -33,7 +33,7 @@ LINE = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> 8137")
 
 @pytest.fixture
 def server(cli: CommandLine, tmp_path: Path) -> Iterator[CommandLine]:
-    """The job web, whose two workers answer at port 8137; a worker that ends is started again."""
+    """The job web, whose two workers answer at port 8137; a worker that ends is restarted."""
     container = {"name": "tensorflow", "image": "example.com/web", "command": ["python", "-c", SERVER]}
     worker = {"replicas": 2, "restartPolicy": "OnFailure", "template": {"spec": {"containers": [container]}}}
     spec = {"restartScope": "Task", "tfReplicaSpecs": {"Worker": worker}}
@@ -47,7 +47,7 @@ def server(cli: CommandLine, tmp_path: Path) -> Iterator[CommandLine]:
 
 
 def answer(port: int, path: str = "/") -> str:
-    """What a server says that may not listen yet."""
+    """Return the answer of a server that may not be listening yet."""
     said: list[str] = []
 
     def heard() -> bool:

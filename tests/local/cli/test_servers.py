@@ -1,4 +1,4 @@
-"""Deployments and Services of this machine, from their manifest to their deletion."""
+"""Deployments and Services on this machine, from manifest to deletion."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CTRL_C, CTRL_S = "\x03", "\x13"
 
 
 class Terminal:
-    """A command on a terminal of its own, with somebody who types."""
+    """A command on a new terminal, with a simulated user."""
 
     def __init__(self, cli: CommandLine, *words: str) -> None:
         self.screen = ""
@@ -41,24 +41,24 @@ class Terminal:
         os.close(theirs)
 
     def wait_for(self, text: str, timeout: float = 120) -> None:
-        """Reads until the screen shows `text`."""
+        """Read until the screen shows `text`."""
         deadline = time.monotonic() + timeout
         while text not in self.screen:
             assert time.monotonic() < deadline, f"no {text!r} in {self.screen!r}"
             assert self._read(), f"no {text!r} in {self.screen!r}"
 
     def type(self, keys: str) -> None:
-        """Presses keys."""
+        """Press keys."""
         os.write(self._ours, keys.encode())
 
     def end(self, timeout: float = 120) -> int:
-        """Reads to the end and returns the exit code."""
+        """Read to the end and return the exit code."""
         while self._read():
             pass
         return self.process.wait(timeout)
 
     def close(self) -> None:
-        """Kill the command if it still runs, and close the terminal."""
+        """Kill the command if it is still running, and close the terminal."""
         self.process.kill()
         self.process.wait()
         os.close(self._ours)
@@ -78,7 +78,7 @@ Open = Callable[..., Terminal]
 
 @pytest.fixture
 def on_terminal() -> Iterator[Open]:
-    """Starts commands on terminals, and leaves none of them."""
+    """Starts commands on terminals, and ends all of them."""
     with ExitStack() as stack:
 
         def start(cli: CommandLine, *words: str) -> Terminal:
@@ -140,7 +140,7 @@ def test_the_end_of_the_session_stops_an_attached_run_in_order(
 
 
 def test_one_signal_ends_a_run_whose_terminal_takes_nothing(on_terminal: Open, cli: CommandLine) -> None:
-    """As after Ctrl-S: a terminal that was closed meanwhile sends no second one."""
+    """As after Ctrl-S: a terminal that was closed in the meantime does not send a second signal."""
     terminal = on_terminal(cli, "run", "sleeper.yaml", "--no-limits")
     terminal.wait_for("up")
     terminal.type(CTRL_S)
@@ -218,7 +218,7 @@ def drivers(cli: CommandLine) -> list[int]:
 
 
 def cmdline(pid: int) -> bytes:
-    """The words of a process that may be gone."""
+    """Return the arguments of a process, which may be gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()

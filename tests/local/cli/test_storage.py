@@ -1,4 +1,4 @@
-"""The storage that every job has on this machine: what it outlives, where it is shown, what becomes of it."""
+"""The storage of jobs on this machine: its lifetime, and where commands show it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def written(folder: Path, *, keeps: bool, then: str = "") -> Path:
 
 @pytest.mark.parametrize("level", ["full", "addresses", "ports"])
 def test_a_job_finds_its_folders_at_every_level(cli: CommandLine, job: Path, level: str) -> None:
-    """They exist, the command can refer to them, and nobody is told of mounts that nobody wrote."""
+    """They exist, the command can refer to them, and messages do not mention mounts that the manifest does not have."""
     shown = cli("run", str(job), "--no-limits", "--level", level)
     assert shown.count("True True True True") == 2
     assert "tfjob-data" not in shown

@@ -1,4 +1,4 @@
-"""Odd streams and disks: a reader that is gone, a closed or full output, a state folder that cannot be written."""
+"""Unusual streams and disks: a reader that is gone, a closed or full output, a read-only state folder."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_read_only_or_full_disk_can_be_read_and_refuses_a_run(
 
 
 def shell(cli: CommandLine, script: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script in which `tfjob` is our tool; in a mount namespace of its own if it mounts."""
+    """Run a script in which `tfjob` is our tool; in a new mount namespace if it mounts."""
     tool = " ".join(cli.tool.command)
     words = ["unshare", "-m", "bash"] if "mount" in script else ["bash"]
     return subprocess.run(

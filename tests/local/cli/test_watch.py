@@ -1,4 +1,4 @@
-"""`tfjob ps -w`: a line for every change where it is piped, one list kept up to date in a terminal."""
+"""`tfjob ps -w`: a line per change in a pipe, and a list that stays up to date in a terminal."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def test_a_piped_watch_in_json_is_an_object_a_line(cli: CommandLine) -> None:
 
 @pytest.fixture
 def window(cli: CommandLine) -> Iterator[Tmux]:
-    """A shell of 24 rows; without COLUMNS, which would not change with the window."""
+    """A shell of 24 rows; without COLUMNS, which would not follow the window."""
     env = {name: value for name, value in cli.environment().items() if name != "COLUMNS"}
     with tmux(env, MANIFESTS, 80, 24) as terminal:
         yield terminal
 
 
 def watch(cli: CommandLine, window: Tmux, *words: str) -> None:
-    """Types the command."""
+    """Type the command."""
     window.type(f"clear; {' '.join([*cli.tool.command, 'ps', '-w', *words])}; echo code $?")
 
 
 def is_as_found(window: Tmux) -> bool:
-    """Whether the terminal shows its cursor and what is typed."""
+    """Return whether the terminal shows its cursor and echoes typed characters."""
     return window.has_cursor and "-echo " not in window.answer("stty -a")
 
 
@@ -169,7 +169,7 @@ def test_a_watch_goes_on_through_a_silence_of_the_api_server(tool: Installed, tm
 
 
 def listing(*jobs: dict[str, Any]) -> Answer:
-    """Answers with these TFJobs, and with no TfJobs."""
+    """Answer with these TFJobs, and without TfJobs."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response({"metadata": {}, "items": jobs if "/kubeflow.org/" in request.path else []})

@@ -1,4 +1,4 @@
-"""The tool stays small and quick: few distributions, a `--help` that costs next to nothing, light commands."""
+"""The tool stays small and fast: few distributions, a cheap `--help`, light commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DRIVING = {
     "tfjob.local.run.kubelet",
     "tfjob.kube.client.client",
 }
-"""What only a process that drives a job, or talks to a cluster, needs; it would double the cost of a command."""
+"""Modules that only drivers and cluster commands need; importing them would double the cost of a command."""
 LOOKING = ("ps", "status sleeper", "logs sleeper", "events sleeper", "wait sleeper --for suspended", "check hello.yaml")
 
 
@@ -44,7 +44,7 @@ def test_the_base_install_is_at_most_10_distributions() -> None:
 
 @pytest.mark.alone
 def test_help_takes_at_most_100_ms_of_cpu() -> None:
-    """The least of several tries: what else the machine does is not the tool's cost."""
+    """Take the minimum of several runs, because other load on the machine does not count."""
     took: list[float] = []
     deadline = time.monotonic() + TRYING_SECONDS
     while not took or (min(took) > MOST_SECONDS and time.monotonic() < deadline):
@@ -82,7 +82,7 @@ def test_what_only_some_need_is_an_extra(extra: str) -> None:
 
 
 def keep_suspended_job(home: Home) -> None:
-    """A job that nobody has to drive."""
+    """Store a job that needs no driver."""
     home.create()
     job = loader.load((MANIFESTS / "sleeper.yaml").read_bytes(), "sleeper.yaml").jobs[0]
     store = open_store(home.database)
@@ -93,7 +93,7 @@ def keep_suspended_job(home: Home) -> None:
 
 
 def modules_of(home: Path, *words: str, env: dict[str, str] | None = None) -> set[str]:
-    """The modules that a command loads."""
+    """Return the modules that a command imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tfjob", *words],
         env={"PATH": os.environ["PATH"], "HOME": str(home), "TFJOB_HOME": str(home), **(env or {})},
@@ -119,7 +119,7 @@ def needed(name: str) -> set[str]:
 
 
 def applies(requirement: str) -> bool:
-    """Whether a requirement holds here; a marker that names another platform or an extra does not."""
+    """Return whether a requirement applies; those of other platforms and of extras do not."""
     _, _, marker = requirement.partition(";")
     if "extra ==" in marker:
         return False

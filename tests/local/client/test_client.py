@@ -129,7 +129,7 @@ def test_asynchronous_code_has_the_same_methods(client: Client, tmp_path: Path) 
 
 
 def test_importing_the_client_loads_neither_backend_nor_parser() -> None:
-    """They would take it over 100 ms of CPU; bench/overhead.py measures that."""
+    """They would take more than 100 ms of CPU; bench/overhead.py measures that."""
     program = "import sys, tfjob; tfjob.Client; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     slow = {"yaml", "aiohttp", "click", "rich", "cryptography", "tfjob.kube", "tfjob.local", "tfjob.api.validation"}

@@ -1,4 +1,4 @@
-"""What is prepared is what a dry run shows and what a run creates, with real drivers and processes."""
+"""A dry run shows exactly what a run creates, with real drivers and processes."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def test_an_attached_run_reads_the_configuration_once(cli: CommandLine, tmp_path
 
 
 def created(store: Store, run: Run) -> list[dict[str, Any]]:
-    """The children that the driver created, without what only their creation decides."""
+    """Return the children that the driver created, without fields that their creation sets."""
     kinds = (Pod, Service, ConfigMap, Deployment)
     children = [child for kind in kinds for child in store.children(kind, run.uid)]
     return sorted(map(plain, children), key=name_of)
 
 
 def plain(one: Object) -> dict[str, Any]:
-    """An object without uid, times, status and notes of the kubelet."""
+    """Return an object without uid, times, status and annotations of the kubelet."""
     whole: dict[str, Any] = msgspec.to_builtins(one)
     whole.pop("status", None)
     metadata = whole["metadata"]
@@ -153,7 +153,7 @@ def name_of(one: dict[str, Any]) -> tuple[str, str]:
 
 
 def started(store: Store, run: Run, process: dict[str, Any]) -> Any:
-    """The containers of a pod as its supervisor got them, in the words of a dry run."""
+    """Return the containers in the spec of a supervisor, in the shape of a dry run."""
     (pod,) = [one for one in store.children(Pod, run.uid) if one.metadata.name == process["pod"]]
     folder = pod_folder(run.folder, pod)
     wait_until((folder / "spec.json").exists, 60)
@@ -178,5 +178,5 @@ def started(store: Store, run: Run, process: dict[str, Any]) -> Any:
 
 
 def with_addresses_hidden(containers: list[dict[str, Any]]) -> Any:
-    """The reduced levels choose addresses at the start."""
+    """The levels addresses and ports choose addresses at the start."""
     return json.loads(re.sub(r"127\.77\.\d+\.\d+", "ADDRESS", json.dumps(containers)))

@@ -90,7 +90,11 @@ def again(store: Store, run: Run) -> Run:
 
 
 def states(store: Store) -> dict[str, str]:
-    return {run.name: job_of(run).status.state for run in store.runs(kind="TFJob", current=True)}
+    return {run.name: job_of(run).status.state for run in jobs(store, everything=False)}
+
+
+def jobs(store: Store, *, everything: bool = True) -> list[Run]:
+    return [run for run in store.runs(everything=everything) if run.key.kind == "TFJob"]
 
 
 def kill_driver(home: Home) -> None:
@@ -125,7 +129,7 @@ def test_a_tree_whose_driver_was_killed_is_continued(state: tuple[Home, Store], 
     pids = {name: workload_pid(home.path, f"{name}-worker-0") for name in ("toy-0", "toy-1")}
     kill_driver(home)
 
-    child = next(run for run in store.runs(kind="TFJob") if run.name == "toy-1")
+    child = next(run for run in jobs(store) if run.name == "toy-1")
     assert ensure_driven(home, store, child), "the next command looks at one of the jobs"
     wait_until(lambda: is_driven(again(store, started.run)), 30)
     assert not ensure_driven(home, store, again(store, started.run)), "one driver has the whole tree"
@@ -149,11 +153,11 @@ def test_an_attached_tree_leaves_no_process_when_it_is_killed(state: tuple[Home,
     driver.kill()
     driver.wait()
 
-    ensure_driven(home, store, store.runs(kind="TFJob")[0])
+    ensure_driven(home, store, jobs(store)[0])
     wait_until(lambda: not needs_driver(again(store, started.run)), 60)
     wait_until(lambda: processes_of(home.path) == [], 30)
-    assert store.runs(current=True) == [], "a kind that cannot be suspended is deleted"
-    assert len(store.runs(kind="TFJob")) == 2, "its record stays"
+    assert store.runs(everything=False) == [], "a kind that cannot be suspended is deleted"
+    assert len(jobs(store)) == 2, "its record stays"
 
 
 def test_a_deleted_tree_ends_from_the_leaves(state: tuple[Home, Store], tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_a_deleted_tree_ends_from_the_leaves(state: tuple[Home, Store], tmp_path
         workload_pid(home.path, f"{name}-worker-0")
     store.update(started.run.uid, marked_for_deletion)
     wait_until(lambda: not again(store, started.run).current, 60)
-    assert store.runs(current=True) == []
+    assert store.runs(everything=False) == []
     assert store.pods() == []
     wait_until(lambda: processes_of(home.path) == [], 30)
 

@@ -1,4 +1,4 @@
-"""A cluster without nodes comes up for every user, is what it says, and goes without a trace."""
+"""A cluster without nodes starts for every user, is as described, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Clusters of these tests are nobody else's."""
+    """Keep the clusters of these tests separate from all others."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state"
 
@@ -118,7 +118,7 @@ def test_processes_of_a_test_run_share_a_cluster_until_the_last_one_leaves(own_s
 
 @pytest.fixture
 def everyones_folder() -> Iterator[Path]:
-    """Not below pytest's own folder, which every other run that starts makes private again."""
+    """Return a folder outside pytest's, which every other run makes private again at its start."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -161,7 +161,7 @@ def test_an_ordinary_user_has_a_cluster_too(everyones_folder: Path) -> None:
 
 
 def copy_library(name: str, folder: Path) -> None:
-    """Copies an installed module or package, if it is there."""
+    """Copy an installed module or package, if it exists."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin is not None:
         source = Path(spec.origin)
@@ -180,7 +180,7 @@ def devcluster(*words: str, fails: bool = False) -> subprocess.CompletedProcess[
 
 
 def kubectl(name: str, *words: str) -> str:
-    """With nothing but what `env` prints."""
+    """Run kubectl with only the environment that `env` prints."""
     line = f'eval "$({sys.executable} -m devcluster env --name {name})" && kubectl "$@"'
     return subprocess.run(
         ["bash", "-c", line, "kubectl", *words], cwd=ROOT, capture_output=True, text=True, check=True
@@ -188,6 +188,6 @@ def kubectl(name: str, *words: str) -> str:
 
 
 def marked(folder: Path) -> list[int]:
-    """Living processes of any cluster in a state folder."""
+    """Return the living processes of any cluster in a state folder."""
     mark = f"{MARK}={folder}".encode()
     return sorted(pid for pid in state.living() if any(one.startswith(mark) for one in state.environment(pid)))

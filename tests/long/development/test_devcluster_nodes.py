@@ -1,4 +1,4 @@
-"""A cluster with nodes runs real pods, keeps their packets on this machine, and goes without a trace."""
+"""A cluster with nodes runs real pods, keeps their packets on this machine, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def service(name: str, port: int, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def run(node_cluster: Client, node_namespace: str) -> Callable[..., str]:
-    """kubectl in the test's own namespace."""
+    """Run kubectl in the namespace of the test."""
     return lambda *words, **options: node_cluster.kubectl("-n", node_namespace, *words, **options)
 
 
 @pytest.fixture
 def start(node_cluster: Client, node_namespace: str, run: Callable[..., str]) -> Callable[..., None]:
-    """Makes objects and waits until the pods among them are ready."""
+    """Create objects and wait until the pods among them are ready."""
 
     def apply(*objects: dict[str, Any]) -> None:
         node_cluster.apply(*objects, namespace=node_namespace)
@@ -64,13 +64,13 @@ def start(node_cluster: Client, node_namespace: str, run: Callable[..., str]) ->
 
 
 def finished(run: Callable[..., str], name: str, phase: str = "Succeeded") -> str:
-    """The log of a pod that has ended."""
+    """Return the log of a pod that has ended."""
     run("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=180s", timeout=240)
     return run("logs", name)
 
 
 def connected(address: str, port: int) -> socket.socket:
-    """A connection to a pod; it is ready before its program listens."""
+    """Connect to a pod, which is ready before its program listens."""
     made: list[socket.socket] = []
 
     def connects() -> bool:
@@ -104,7 +104,7 @@ def test_a_pod_runs_and_its_log_exit_code_and_shell_are_there(
 def test_pods_of_different_nodes_reach_each_other_by_the_name_of_a_service(
     start: Callable[..., None], run: Callable[..., str]
 ) -> None:
-    """Headless (the pod's own address) and with an address of its own (kube-proxy), on every pair of nodes."""
+    """With a headless Service (the pod's address) and one with an address (kube-proxy), on every pair of nodes."""
     answer = "while :; do echo reached | nc -l -p 2222; done"
     for headless in (True, False):
         name = "headless" if headless else "virtual"
@@ -216,7 +216,7 @@ def test_after_a_kill_of_up_the_next_one_passes(tmp_path: Path, monkeypatch: pyt
 
 
 def machine() -> dict[str, set[str]]:
-    """What CI's guard looks at, and the packet filters and settings that Kubernetes changes elsewhere."""
+    """Return what CI checks for leftovers, and the packet filters and settings that Kubernetes usually changes."""
     tree = debian.tree()
     env = {**os.environ, **tree.environment()}
     rules: set[str] = set()
@@ -242,7 +242,7 @@ FOLDERS = ("/etc", "/opt", "/run", "/var/lib", "/var/log")
 
 
 def new(before: dict[str, set[str]], ours: network.Network) -> list[str]:
-    """What was not there before, but for what belongs to clusters and tests of others."""
+    """Return what is new, except for clusters and tests of others."""
     found = [f"{kind} {one}" for kind, now in machine().items() for one in sorted(now - before[kind])]
     blocks = [(one, re.search(r"tfjobdc(\d+)|address 10\.(\d+)\.", one)) for one in found]
     found = [one for one, block in blocks if not block or str(ours.block) in block.groups()]
@@ -263,7 +263,7 @@ def others_have_nodes(ours: network.Network) -> bool:
 
 
 def settled(before: dict[str, set[str]], ours: network.Network) -> list[str]:
-    """What is new, after a moment in which the kernel may still be at it."""
+    """Return what is new, after giving the kernel a moment to clean up."""
     deadline = time.monotonic() + 90
     while (left := new(before, ours)) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The pieces of which the development cluster is made."""
+"""The parts of the development cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_commands_need_no_package() -> None:
-    """What a killed run left is removed before anything is installed."""
+    """CI removes what killed runs left before it installs any package."""
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import devcluster.__main__"
     subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True)
 
@@ -121,7 +121,7 @@ def test_a_thing_is_built_once_and_a_build_that_failed_starts_anew() -> None:
 
 
 def test_a_process_that_was_never_written_down_is_found_and_ended_by_its_mark() -> None:
-    """And one with the mark of another cluster is left alone."""
+    """A process with the mark of another cluster is left alone."""
     ours, other = Folder("ours"), Folder("ours-too")
     with ours.locked(), other.locked():
         stranger = other.start("sleeper", ["sleep", "600"])

@@ -1,4 +1,4 @@
-"""Answers of an HTTP server, as they come."""
+"""Raw answers of an HTTP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API server on loopback that does what a test tells it: answers in order, delays, refusals, broken connections."""
+"""An API server on loopback with scripted answers: in order, delayed, rejected, or with broken connections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass
 class ApiServer:
-    """Gives each request the next of `answers`, lists and watches theirs; without one `otherwise`, which is silence."""
+    """Answers from `answers`, `lists` and `watches`; when these are empty, with `otherwise`, by default never."""
 
     answers: deque[Answer] = field(default_factory=deque)
     lists: deque[Answer] = field(default_factory=deque)
@@ -55,21 +55,20 @@ class ApiServer:
         await self._runner.cleanup()
 
     async def listen(self) -> None:
-        """Starts to listen, at the same port as before."""
+        """Start to listen, at the same port as before."""
         self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self.secure)
         await self._site.start()
         self.port = self._runner.addresses[-1][1]
 
     async def stop_listening(self) -> None:
-        """Refuses connections from now on."""
+        """Refuse connections from now on."""
         await self._site.stop()
 
     def access(self, credential: Credential | None = None) -> Access:
-        """How to reach it."""
         return Access(f"http://127.0.0.1:{self.port}", credential=credential or Fixed())
 
     def kubeconfig(self, folder: Path) -> Path:
-        """The same in a file there, for a process."""
+        """Write a kubeconfig for a process; return its path."""
         cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
         context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
         config = {"clusters": [cluster], "contexts": [context], "users": [{"name": "c"}], "current-context": "c"}
@@ -78,7 +77,7 @@ class ApiServer:
         return file
 
     def asked(self) -> list[str]:
-        """What was asked, in short: `GET /api/v1/pods`, `LIST`, `WATCH@5`."""
+        """Return a short form of each request: `GET /api/v1/pods`, `LIST`, `WATCH@5`."""
         return [self._short(seen) for seen in self.seen]
 
     @staticmethod
@@ -100,7 +99,7 @@ class ApiServer:
 
 
 def reply(body: Any = None, code: int = 200, **headers: str) -> Answer:
-    """An answer in JSON; a header's `_` stands for `-`."""
+    """Answer with JSON; `_` in the name of a header means `-`."""
 
     async def answer(_: web.Request) -> web.StreamResponse:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -110,25 +109,24 @@ def reply(body: Any = None, code: int = 200, **headers: str) -> Answer:
 
 
 def refuse(code: int, reason: str, **headers: str) -> Answer:
-    """The answer no."""
     return reply({"kind": "Status", "code": code, "reason": reason, "message": f"it is {reason}"}, code, **headers)
 
 
 async def abort(request: web.Request) -> web.StreamResponse:
-    """Breaks the connection."""
+    """Break the connection."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 async def silence(_: web.Request) -> web.StreamResponse:
-    """Never answers."""
+    """Never answer."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 def chunks(*parts: bytes | float | Answer) -> Answer:
-    """A stream: bytes are sent, numbers are seconds to wait, `abort` and `silence` end it badly."""
+    """Answer with a stream: send bytes, wait for numbers of seconds, break off with `abort` or `silence`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -147,17 +145,15 @@ def chunks(*parts: bytes | float | Answer) -> Answer:
 
 
 def pod(name: str, version: int, *, uid: str = "", **fields: Any) -> dict[str, Any]:
-    """A pod as an API server sends it."""
     metadata = {"namespace": "team", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, **fields}
 
 
 def pods(version: int, *items: dict[str, Any], continue_: str = "") -> dict[str, Any]:
-    """A list of pods."""
     metadata = {"resourceVersion": str(version)} | ({"continue": continue_} if continue_ else {})
     return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": list(items)}
 
 
 def event(kind: str, thing: dict[str, Any]) -> bytes:
-    """A line of a watch."""
+    """Return a line of a watch."""
     return msgspec.json.encode({"type": kind, "object": thing}) + b"\n"

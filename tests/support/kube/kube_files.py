@@ -25,7 +25,7 @@ def kubeconfig(
     context: dict[str, Any] | None = None,
     current: str | None = None,
 ) -> Path:
-    """Writes a file with one context, one cluster and one user of the same name."""
+    """Write a file with one context, one cluster and one user of the same name."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -54,7 +54,7 @@ class Signed:
 
 
 class Authority:
-    """A CA that signs what a test needs."""
+    """A CA that signs certificates for tests."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -70,7 +70,7 @@ class Authority:
         self.file.write_bytes(self.pem)
 
     def sign(self, name: str, *hosts: str) -> Signed:
-        """A certificate for a client, or with hosts for a server."""
+        """Return a certificate for a client or, with hosts, for a server."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names: list[x509.GeneralName] = [

@@ -25,8 +25,10 @@ OTHER_WORDS = {
     "plan/policy/restarts.py": "TF_JOB_TABLE",
     "jobs/output.py": "TF_JOB_TABLE",
     "plan/build/tensorboard.py": "TF_JOB_NAME_LABEL",
+    "launch/cluster.py": "TensorFlowOrgStorage",
 }
-"""The library TensorFlow, the table for `tfjob explain`, and a label that TensorBoards of every version have."""
+"""The library TensorFlow, the table for `tfjob explain`, a label that TensorBoards of every version have, and how a dry
+run wraps pods."""
 
 
 def test_only_these_modules_know_the_tf_job_of_2017() -> None:

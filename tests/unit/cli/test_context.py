@@ -1,4 +1,4 @@
-"""Durations, as options take them."""
+"""The durations of options."""
 
 from __future__ import annotations
 

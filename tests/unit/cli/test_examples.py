@@ -1,4 +1,4 @@
-"""Options mean the same everywhere, and the examples of a command are calls of it."""
+"""Options have one meaning in all commands, and the examples of a command are valid."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MEANINGS = {
 
 
 ROOT = click.Context(cli, info_name="tfjob", **cli.context_settings)
-"""A context as the real one: click keeps what it makes of the first that it sees."""
+"""A context like the real one: click keeps what it derives from the first context."""
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command that can be called, by how it is called."""
+    """Return every command by its command line."""
     for name in COMMANDS:
         command = cli.get_command(ROOT, name)
         assert command is not None
@@ -64,7 +64,7 @@ def test_a_short_option_means_the_same_everywhere() -> None:
 
 @pytest.mark.parametrize("path", ALL)
 def test_a_command_has_what_all_have(path: str) -> None:
-    """Where it names a job it can be told the place and the namespace; what prints something can print JSON."""
+    """Commands about jobs have `--on` and `-n`, and commands that print have `-o json`."""
     words = {word for option in options(ALL[path]) for word in option.opts}
     assert {"-v", "--verbose", "--no-color", "-h", "--help"} <= words
     assert ("-q" in words) == (path in TALKATIVE)

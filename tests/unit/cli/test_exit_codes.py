@@ -1,4 +1,4 @@
-"""What a fault of our own looks like."""
+"""The report of an internal error."""
 
 from __future__ import annotations
 

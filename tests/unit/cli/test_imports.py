@@ -1,4 +1,4 @@
-"""Commands use what the client uses, and nothing beneath it."""
+"""Commands only use the rooms that the client uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tfjob.cli
 
 CLI = Path(tfjob.cli.__file__).parent
 ALLOWED = {"cli", "client", "aio", "launch", "jobs", "records", "errors", "durations", "__version__"}
-"""What every module of the command line may use."""
+"""Rooms that every module of the command line may import."""
 ALLOWED_IN_ADDITION = {
     "commands/check.py": {"api"},
     "commands/convert.py": {"api"},

@@ -1,4 +1,4 @@
-"""What is said when a cluster does not answer for a while."""
+"""The notices while a cluster does not answer."""
 
 from __future__ import annotations
 

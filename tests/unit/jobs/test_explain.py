@@ -1,4 +1,4 @@
-"""Which events `status` shows of a job that is not where it should be."""
+"""The events that `status` shows for a job with problems."""
 
 from __future__ import annotations
 

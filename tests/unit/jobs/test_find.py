@@ -1,4 +1,4 @@
-"""Finding a job by what a person wrote."""
+"""Find a job by what a user typed."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def no_job(name: str) -> Record:
 
 
 class Toy:
-    """A place with some objects and no jobs; every connection is answered with the pod's name and port."""
+    """A target with some objects and no jobs; every connection gets the name and port of the pod."""
 
     def __init__(self, *objects: Any) -> None:
         self.kept = list(objects)

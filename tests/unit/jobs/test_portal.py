@@ -25,7 +25,7 @@ async def fail() -> None:
 
 
 class Counting:
-    """Counts for ever; remembers whether it was ended."""
+    """Counts forever, and records whether it was closed."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -41,7 +41,7 @@ class Counting:
 
 
 def interrupt_after(*times: float) -> None:
-    """As Ctrl-C: the kernel hands a signal for a process to its main thread."""
+    """Simulate Ctrl-C: Python handles signals in the main thread."""
     for seconds in times:
         Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 

@@ -1,4 +1,4 @@
-"""What a line says of a training's progress."""
+"""The progress of a training, parsed from its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bundle never shows: secrets, by their names, shapes and places."""
+"""Secrets are redacted by name, shape and place."""
 
 from __future__ import annotations
 

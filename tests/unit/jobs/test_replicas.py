@@ -1,4 +1,4 @@
-"""The state of replicas, by pods, traces and what the job's status remembers."""
+"""The state of replicas, from pods, traces and the job's status."""
 
 from __future__ import annotations
 

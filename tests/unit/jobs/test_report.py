@@ -1,4 +1,4 @@
-"""Tables, time spans and sizes as people read them."""
+"""Tables, durations and sizes for users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs with other numbers of replicas."""
+"""Change the numbers of replicas of a job."""
 
 from __future__ import annotations
 

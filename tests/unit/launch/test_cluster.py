@@ -1,4 +1,4 @@
-"""What a dry run for a cluster makes up, and what it takes from the manifest."""
+"""Placeholders and real values in a dry run for a cluster."""
 
 from __future__ import annotations
 

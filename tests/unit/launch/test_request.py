@@ -1,4 +1,4 @@
-"""What is shown of a manifest."""
+"""The printed form of a manifest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tfjob.launch.request import hidden_secret
 
 
 def test_a_secret_is_shown_with_its_keys_and_without_what_they_hold() -> None:
-    """Also where kubectl noted what it had applied."""
+    """Also in the annotation of `kubectl apply`."""
     noted = '{"kind":"Secret","stringData":{"password":"open sesame"}}'
     secret = {
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""What attached runs keep on this machine of jobs of a cluster."""
+"""The records of attached cluster jobs on this machine."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_lines_are_read_as_they_were_kept(records: JobRecords) -> None:
     assert list(read(choose(kept.runs()))) == lines
 
 
-def test_a_container_that_has_not_begun_again_has_no_newest_run(records: JobRecords) -> None:
+def test_a_container_that_has_not_restarted_yet_has_no_newest_run(records: JobRecords) -> None:
     writer = records.begin(job())
     writer.add([(line(0, "first"), run())])
     write_spec(writer.folder, run(uid="bbbbbbbb-1").pod, "worker-0")
@@ -108,7 +108,7 @@ def test_a_broken_record_is_left_out(records: JobRecords) -> None:
     assert records.all() == []
 
 
-def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_record_is_limited(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
     writer = records.begin(job())
     for number in range(1000):
@@ -123,7 +123,7 @@ def test_a_record_does_not_grow_without_end(records: JobRecords, monkeypatch: py
 
 
 def test_a_follower_of_a_record_gets_every_line_of_it(records: JobRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of containers that are new, through restarts, and from files that were renamed meanwhile."""
+    """Including new containers, restarts, and files that are renamed meanwhile."""
     monkeypatch.setattr(job_records, "MOST_BYTES", 1000)
     writer = records.begin(job())
     writer.add([(line(0, "before"), run())])
@@ -140,7 +140,7 @@ def test_a_follower_of_a_record_gets_every_line_of_it(records: JobRecords, monke
     assert sorted(found) == sorted(["before", "restarted", *(f"line {number}" for number in range(100))])
 
 
-def test_a_full_disk_costs_the_record_and_is_told(records: JobRecords) -> None:
+def test_a_full_disk_costs_the_record_and_is_reported(records: JobRecords) -> None:
     writer = records.begin(job())
     log = run().folder(writer.folder) / "log"
     log.parent.mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_after_a_full_disk_the_next_line_is_whole(records: JobRecords) -> None:
     assert texts(read(choose(kept.runs()))) == ["whole"]
 
 
-def test_the_record_is_private_and_goes_when_it_is_removed(records: JobRecords) -> None:
+def test_a_record_is_private_and_can_be_removed(records: JobRecords) -> None:
     folder = records.begin(job()).folder
     assert folder.stat().st_mode & 0o777 == 0o700
     kept = records.of(job())

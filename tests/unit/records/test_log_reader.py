@@ -1,4 +1,4 @@
-"""Reading container logs: joined lines, redrawn bars, rotation under the reader, several replicas by time."""
+"""Reading container logs: joined lines, progress bars, rotation while reading, several replicas by time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(second: float, text: str, tag: str = "F") -> str:
 
 
 def write(file: Path, *records: str) -> Source:
-    """Append records to a file POD/logs/main/RUN/log; its source."""
+    """Append records to a file POD/logs/main/RUN/log; return its source."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as log:
         log.writelines(records)
@@ -70,7 +70,7 @@ def test_a_line_keeps_its_colours_and_nothing_that_moves_the_cursor(raw: bytes, 
     assert readable(raw) == shown
 
 
-def test_parts_are_joined_and_a_redrawn_line_shows_what_was_drawn_last(run: Path) -> None:
+def test_parts_are_joined_and_a_redrawn_line_has_its_last_state(run: Path) -> None:
     source = write(
         run / "log",
         record(0, "load", "P"),
@@ -93,7 +93,7 @@ def test_lines_of_several_replicas_are_merged_by_time(tmp_path: Path) -> None:
     assert texts(list(read([one, two]))) == ["a1", "b1", "b2", "a2", "b3"]
 
 
-def test_rotated_files_are_read_oldest_first_and_missing_output_is_told(run: Path, wording: Wording) -> None:
+def test_rotated_files_are_read_in_order_and_missing_output_is_reported(run: Path, wording: Wording) -> None:
     source = write(run / "log", record(3, "three"))
     write(run / "log.2", record(1, "one"))
     write(run / "log.1", record(2, "two"))
@@ -128,7 +128,7 @@ def test_an_unfinished_line_at_the_end_counts_for_tail(run: Path) -> None:
     assert texts(list(read([source], tail=2))) == ["2", "3"]
 
 
-def test_since_shows_what_was_written_from_then_on(run: Path) -> None:
+def test_since_selects_lines_from_that_time_on(run: Path) -> None:
     source = write(run / "log", record(2, "two"), record(3, "three"))
     write(run / "log.1", record(1, "one"))
     assert texts(list(read([source], since=START + timedelta(seconds=2)))) == ["two", "three"]
@@ -153,8 +153,8 @@ def test_nothing_written_yet_is_nothing(tmp_path: Path) -> None:
     assert Follower([source]).poll() == []
 
 
-def test_of_a_container_that_had_not_begun_no_run_is_missed(tmp_path: Path) -> None:
-    """Though it was started again before anybody looked; of one that had, the present run is what is followed."""
+def test_every_run_of_a_new_container_is_followed(tmp_path: Path) -> None:
+    """A new container is followed from its first run, even if it restarted before the first poll."""
     source = Source("a", tmp_path / "a/main")
     before = Follower([source])
     for number in range(3):
@@ -183,7 +183,7 @@ def test_a_line_of_five_megabytes_comes_in_pieces_and_bounded_memory(run: Path) 
     assert (last.more, following.text) == (False, "next")
 
 
-def test_a_follower_shows_lines_as_they_come_and_the_unfinished_one_apart(run: Path) -> None:
+def test_a_follower_keeps_the_unfinished_line_separate(run: Path) -> None:
     follower = Follower([Source("worker-0", run.parent)])
     write(run / "log", record(1, "one"), record(2, "12%\r", "P"))
     assert texts(follower.poll()) == ["one"]
@@ -203,7 +203,7 @@ def test_a_record_seen_in_two_halves_is_one_record(run: Path) -> None:
     assert texts(follower.finish()) == ["whole"]
 
 
-def test_what_was_written_just_before_a_rotation_is_not_lost(run: Path) -> None:
+def test_lines_written_just_before_a_rotation_are_not_lost(run: Path) -> None:
     follower = Follower([write(run / "log", record(1, "1"))])
     assert texts(follower.poll()) == ["1"]
     write(run / "log", record(2, "2"))
@@ -215,7 +215,7 @@ def test_what_was_written_just_before_a_rotation_is_not_lost(run: Path) -> None:
 
 
 def test_every_line_is_seen_once_and_in_order_while_files_rotate(run: Path) -> None:
-    """A real writer at small files: the reader looks at odd moments and sees all of it."""
+    """A real writer with small files: the reader polls at random moments and misses nothing."""
     log = ContainerLog(str(run), 4096, 5)
     follower = Follower([Source("a", run.parent)])
     seen: list[str] = []
@@ -228,7 +228,7 @@ def test_every_line_is_seen_once_and_in_order_while_files_rotate(run: Path) -> N
     assert seen == [f"line {number}" for number in range(5000)]
 
 
-def test_output_that_was_rotated_away_unseen_is_reported(run: Path, wording: Wording) -> None:
+def test_output_that_rotation_removed_before_it_was_read_is_reported(run: Path, wording: Wording) -> None:
     log = ContainerLog(str(run), 4096, 2)
     follower = Follower([Source("a", run.parent)])
     log.feed(b"first\n")
@@ -244,7 +244,7 @@ def test_output_that_was_rotated_away_unseen_is_reported(run: Path, wording: Wor
     wording(lines[where].text)
 
 
-def test_a_follower_goes_on_with_the_next_run(tmp_path: Path) -> None:
+def test_a_follower_continues_with_the_next_run(tmp_path: Path) -> None:
     source = write(tmp_path / "a/main/0/log", record(1, "zero"))
     follower = Follower([source])
     assert texts(follower.poll()) == ["zero"]
@@ -258,7 +258,7 @@ def test_a_follower_goes_on_with_the_next_run(tmp_path: Path) -> None:
     assert seen == ["late", "cut", "one", "two"]
 
 
-def test_tail_holds_for_what_was_there_and_not_for_what_comes(tmp_path: Path) -> None:
+def test_tail_limits_existing_lines_only(tmp_path: Path) -> None:
     old = write(tmp_path / "a/main/0/log", record(1, "1"), record(2, "2"))
     new = Source("b", tmp_path / "b/main")
     follower = Follower([old, new], tail=1)

@@ -1,8 +1,8 @@
-"""The CRD of TFJob with older versions served next to v1, and the CRD of the 2017 TfJob in tensorflow.org.
+"""The CRD of TFJob with older versions in addition to v1, and the CRD of the 2017 TfJob in tensorflow.org.
 
-Pod templates have no schema in the older versions: v1, which is stored, keeps all of them, and the webhook judges them
-in every version. The 2017 TfJob has no schema at all: the webhook and the controller judge it and name the place of a
-fault in the user's spelling; a schema would drop `replica_specs` and `runtimeId`, which its users write.
+Pod templates have no schema in the older versions: v1, which is stored, keeps all their fields, and the webhook checks
+them in every version. The 2017 TfJob has no schema at all, because a schema would drop `replica_specs` and `runtimeId`,
+which users write. The webhook and the controller check it, and report problems in the user's spelling.
 """
 
 from __future__ import annotations
@@ -19,18 +19,13 @@ from tfjob.api.versions.round_trip import ALPHA1, OLDER
 from tfjob.api.versions.v1beta import DETAILS, status_names
 
 OLDER_NAMES = tuple(version.removeprefix(f"{GROUP}/") for version in OLDER)
-"""Of the versions that can be served beside v1."""
+"""The names of the versions that can be served in addition to v1."""
 _TEMPLATES: dict[str, Definition] = {kind: {} for kind in LENIENT}
 _BETA_COLUMNS: tuple[Column, ...] = (("State", "string", ".status.conditions[-1:].type"), AGE)
 _ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("State", "string", ".status.state"), AGE)
 TF_JOB_CRD_NAME = "tfjobs.tensorflow.org"
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_TF_JOB_COLUMNS = (
-    ("Phase", "string", ".status.phase"),
-    ("State", "string", ".status.state"),
-    ("RuntimeId", "string", ".spec.RuntimeId"),
-    AGE,
-)
+_TF_JOB_COLUMNS: tuple[Column, ...] = (*_ALPHA1_COLUMNS[:2], ("RuntimeId", "string", ".spec.RuntimeId"), AGE)
 STATUS: dict[str, Any] = {
     "phase": {"type": "string", "description": "Phase of the job: Creating, Running, CleanUp, Failed or Done."},
     "state": {"type": "string", "description": "State of the job: Running, Succeeded or Failed."},
@@ -58,12 +53,12 @@ STATUS: dict[str, Any] = {
     },
     DETAILS: {**_ANYTHING, "description": "Status of the job in the format of kubeflow.org/v1."},
 }
-"""Of v1alpha1, whatever its group."""
+"""The status of v1alpha1 in both groups."""
 _ALPHA1_STATUS: Node = {"type": "object", "properties": STATUS}
 
 
 def crd_with(older: Sequence[str], webhook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CRD that serves these versions and v1; `webhook` is how the API server reaches the converter."""
+    """Return the CRD that serves v1 and these versions; `webhook` is the address of the conversion webhook."""
     made = crd()
     if not older:
         return made
@@ -95,11 +90,11 @@ def _beta_status(api_version: str) -> Node:
 
 
 def _alpha1_spec() -> Node:
-    """Return a spec that drops no field, because names have several spellings; the webhook rejects unknown ones."""
+    """Return a spec that keeps all fields, because names have several spellings; the webhook rejects unknown fields."""
     moved = {"spec.tensorboard": "spec.tensorBoard", "spec.replicaSpecs[]": "spec.tfReplicaSpecs.TYPE"}
     spec = SpecNodes({**_TEMPLATES, **v1alpha1.DEFINITIONS}, moved).node("TFJobSpec", "spec", lenient=True)
     board = spec["properties"]["tensorboard"]
-    # The first operator wrote back what was not given as null, and its users may apply what they have read.
+    # The 2017 operator wrote missing fields as null, and users may apply what they have read from a cluster.
     board["nullable"] = True
     for name in ("volumes", "volumeMounts"):
         board["properties"][name]["nullable"] = True

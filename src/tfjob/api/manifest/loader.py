@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from tfjob.api.suggest import suggestion
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
-from tfjob.api.versions.round_trip import with_unsaid
+from tfjob.api.versions.round_trip import apply_notes
 
 DEPLOYMENT = "Deployment"
 OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
@@ -139,7 +138,7 @@ class _Loading:
             versions = sorted({version for version, known in _known_kinds() if known.lower() == kind.lower()})
             self.report(part, ("apiVersion",), "is missing", f"write {versions[0]}" if versions else "")
         elif (api_version, kind) in READERS:
-            self.take_job(part, with_unsaid(part.value, READERS[api_version, kind](part.value, part.filled)))
+            self.take_job(part, apply_notes(part.value, READERS[api_version, kind](part.value, part.filled)))
         elif (api_version, kind) in OBJECT_KINDS:
             self.take_object(part)
         else:
@@ -255,7 +254,7 @@ def _data_problems(value: Mapping[str, Any]) -> list[Problem]:
 def _is_base64(text: str) -> bool:
     try:
         base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
     return True
 

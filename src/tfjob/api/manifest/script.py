@@ -1,14 +1,12 @@
-"""A training script as a manifest: which script with which arguments, how many of each replica, a name; pure.
+"""Make a manifest for a training script. Every replica runs the script and reads its role from TF_CONFIG.
 
-    documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
-
-Every replica runs the script and reads its role from TF_CONFIG.
+documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,25 +16,21 @@ from tfjob.api.validation import possible_name
 from tfjob.errors import InvalidRequest
 
 IMAGE = "tensorflow/tensorflow"
-"""The default image of a script's manifest; on a laptop the local Python runs instead."""
+"""The default image of a script's manifest. Local runs use the local Python instead."""
 LONGEST_NAME = 40
-"""Characters of a job name made from a script's name; the names of its replicas are longer."""
+"""The maximum length of a job name that is made from a script's name; replica names are longer."""
 SCRIPT_FOLDER = "/opt/tfjob-script"
-"""Where a ConfigMap with the script is mounted."""
+"""The mount path of the ConfigMap with the script."""
 MOST_BYTES = 1_000_000
-"""Of such a script: Kubernetes takes a ConfigMap of 1 MiB in all."""
+"""The maximum size of a script in a ConfigMap, for which Kubernetes allows 1 MiB in total."""
 BACKOFF_LIMIT = 3
 GRACE_SECONDS = 10
-"""TensorFlow notes SIGTERM and keeps training, so the usual 30 s would only delay the end."""
-
-
-class Impossible(InvalidRequest):
-    """A request from which no job can be made."""
+"""TensorFlow keeps training after SIGTERM, so the usual 30 s would only delay the end."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many replicas of each type; `workers` is None if not given."""
+    """The number of replicas of each type; `workers` is None if not given."""
 
     workers: int | None = None
     ps: int = 0
@@ -44,23 +38,24 @@ class Counts:
     evaluators: int = 0
 
     def by_type(self) -> dict[str, int]:
-        """Return the types with replicas: at least one worker; a chief may train alone if there are no servers."""
+        """Return the counts of types with replicas: at least one worker, or a chief without parameter servers."""
         workers = self.workers
         if workers is None:
             workers = 0 if self.chief and not self.ps else 1
         if self.evaluators > 1:
-            raise Impossible(f"--evaluator {self.evaluators}: a job has at most one evaluator", "Use --evaluator 1.")
+            message = f"--evaluator {self.evaluators}: a job has at most one evaluator"
+            raise InvalidRequest(message, "Use --evaluator 1.")
         if not workers and self.ps:
-            raise Impossible("--ps needs at least one worker", "Add --workers 1.")
+            raise InvalidRequest("--ps needs at least one worker", "Add --workers 1.")
         if not workers and not self.chief:
-            raise Impossible("no replica would train", "Add --chief or at least one worker.")
+            raise InvalidRequest("no replica would train", "Add --chief or at least one worker.")
         counts = {CHIEF: int(self.chief), WORKER: workers, PS: self.ps, EVALUATOR: self.evaluators}
         return {name: count for name, count in counts.items() if count}
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script as its replicas find it, from their working folder; with `text` it comes along in a ConfigMap."""
+    """A script: a path from the working folder of the replicas, or, with `text`, a file in a ConfigMap."""
 
     path: str
     arguments: Sequence[str] = ()
@@ -68,12 +63,12 @@ class Script:
 
 
 def name_of(path: str) -> str:
-    """Return a job's name for a script: `train-mnist` for `src/train_mnist.py`."""
+    """Return a job name for a script, such as `train-mnist` for `src/train_mnist.py`."""
     return possible_name(PurePosixPath(path).stem)[:LONGEST_NAME].rstrip("-") or "job"
 
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
-    """Return the manifest's documents: the job and the ConfigMap that it needs. Raises Impossible."""
+    """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises InvalidRequest."""
     specs = {
         kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
         for kind, count in counts.by_type().items()
@@ -113,25 +108,22 @@ def _config_map_name(name: str) -> str:
 
 
 def _unexpanded(word: str) -> str:
-    """Escape an argument for a manifest, where `$(VAR)` is a variable and `$$` a single `$`."""
+    """Escape an argument for a manifest, where `$(VAR)` is a variable and `$$` means `$`."""
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def alone(text: str, beside: Collection[str]) -> None:
-    """Raise Impossible for a script that needs other files; `beside` are the names of the modules in its folder."""
+def upload_problem(text: str, alongside: Set[str]) -> str:
+    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder."""
     if len(text.encode()) > MOST_BYTES:
-        raise Impossible(f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap")
+        return f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap"
     try:
-        tree = ast.parse(text)
+        needed = _imported(ast.parse(text)) & alongside
     except (SyntaxError, ValueError) as error:
-        raise Impossible(f"it is not valid Python: {error}") from None
-    needed = sorted(_imported(tree) & set(beside))
-    if needed:
-        raise Impossible(f"it imports {', '.join(needed)}, which would not be uploaded with it")
+        return f"it is not valid Python: {error}"
+    return f"it imports {', '.join(sorted(needed))}, which would not be uploaded with it" if needed else ""
 
 
 def _imported(tree: ast.AST) -> set[str]:
-    """Return the top-level names of all modules that a script imports, at any depth of its code."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

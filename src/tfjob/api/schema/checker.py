@@ -37,6 +37,7 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 _PYTHON_TYPES: dict[Any, str] = {str: "string", int: "int", bool: "bool", datetime: "time", Any: "any"}
 _MISSING: Any = object()
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
+_MOST_LEVELS = 5
 MOST_SUGGESTIONS = 20
 """A suggestion takes milliseconds, and a value with more unknown fields belongs to another schema anyway."""
 
@@ -191,31 +192,15 @@ class _Check:
         return f"did you mean {here}?" if here else ""
 
     def home(self, key: str, place: _Place) -> Path | None:
-        """Return where a field of this name exists: below this value, in a parent, or below a parent."""
-        *above, (kind, path) = place.ancestors
-        if below := self.below(key, kind, path):
-            return below
-        for parent, parent_path in reversed(above):
-            if key in self.schema.definitions[parent]:
-                return (*parent_path, key)
-        for parent, parent_path in reversed(above):
-            if below := self.below(key, parent, parent_path):
-                return below
-        return None
-
-    def below(self, key: str, kind: str, path: Path) -> Path | None:
-        """Return the shallowest path under `kind` of a field `key`, at most four definitions down."""
-        level, seen = [(kind, path)], {kind}
-        for _ in range(4):
-            deeper = []
-            for name, where in level:
-                for child, child_path in self.children(name, where):
-                    if key in self.schema.definitions[child]:
-                        return (*child_path, key)
-                    if child not in seen:
-                        seen.add(child)
-                        deeper.append((child, child_path))
-            level = deeper
+        """Return the path of a field of this name, in or below the nearest definition that has one."""
+        for kind, path in reversed(place.ancestors):
+            level, seen = [(kind, path)], {kind}
+            for _ in range(_MOST_LEVELS):
+                for name, where in level:
+                    if key in self.schema.definitions[name]:
+                        return (*where, key)
+                level = [child for name, where in level for child in self.children(name, where) if child[0] not in seen]
+                seen |= {name for name, _ in level}
         return None
 
     def children(self, kind: str, path: Path) -> list[tuple[str, Path]]:

@@ -1,4 +1,4 @@
-"""The text of manifests: read it with the place of every node, and write it again.
+"""Read and write the text of manifests.
 
-In: bytes. Out: documents whose nodes know their line and column, or YAML. Start reading at `reader.parse`.
+In: bytes. Out: documents that know the line and column of every value, or YAML. Start reading at `reader.parse`.
 """

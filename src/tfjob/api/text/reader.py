@@ -20,12 +20,10 @@ MAX_DEPTH = 100
 MAX_NODES = 200_000
 """Far more than any real manifest has, but few enough that some lines of aliases cannot fill the memory."""
 _ELISION = re.compile(r"^\[\.\.\.\]\s*$", re.MULTILINE)
-_CONFLICT_START = re.compile(r"^<{7}( .*)?$", re.MULTILINE)
-_CONFLICT_MIDDLE = re.compile(r"^={7}$", re.MULTILINE)
-_CONFLICT_END = re.compile(r"^>{7}( .*)?$", re.MULTILINE)
+_CONFLICT = re.compile(r"^(<{7}|>{7})( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
-_TAG = "tag:yaml.org,2002:"
+_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})", re.IGNORECASE)
+_TAGS = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
 Place = tuple[int, int]
 """Line and column, from 1."""
 Scalar = str | int | float | bool | None
@@ -123,23 +121,15 @@ class _Reader:
             raise self.stop(_place_of(before, len(before)), said, "save the file as UTF-8") from None
 
     def refuse_unreadable(self, text: str) -> None:
-        self.refuse_conflict(text)
+        if match := _CONFLICT.search(text):
+            hint = "keep one side and delete the marker lines"
+            raise self.stop(_place_of(text, match.start()), "the file contains git's conflict markers", hint)
         if match := _ELISION.search(text):
             hint = "copy the other lines into a complete manifest"
             raise self.stop(_place_of(text, match.start()), "[...] marks lines that were left out", hint)
         if match := _UNPRINTABLE.search(text):
             said = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
             raise self.stop(_place_of(text, match.start()), said, "remove it")
-
-    def refuse_conflict(self, text: str) -> None:
-        start, end = _CONFLICT_START.search(text), _CONFLICT_END.search(text)
-        if not (start or end):
-            return
-        marks = [match for match in (start, _CONFLICT_MIDDLE.search(text), end) if match]
-        places = sorted(_place_of(text, match.start()) for match in marks)
-        where = " and ".join(", ".join(str(line) for line, _ in places).rsplit(", ", 1))
-        said = "the file contains git's conflict markers"
-        raise self.stop(places[0], said, f"keep one side and delete the marker lines ({where})")
 
     def read(self, text: str) -> None:
         events = self.events(_as_yaml(text))
@@ -278,26 +268,19 @@ class _Builder:
                     mark.children[key] = item_mark.children[key]
 
     def scalar(self, event: Any, path: Path, place: Place) -> Scalar:
+        text = str(event.value)
         if event.tag in (None, "!"):
-            word = resolve(event.value) if event.implicit[0] else str(event.value)
-            return str(event.value) if self.reader.as_text and word is not None else word
-        try:
-            return _tagged(event.tag.removeprefix(_TAG), event.value)
-        except ValueError as error:
-            self.reader.report(place, str(error), path=path)
-            return str(event.value)
-
-
-def _tagged(tag: str, text: str) -> Scalar:
-    wanted: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
-    if tag in ("str", "timestamp"):
+            word = resolve(text) if event.implicit[0] else text
+            return text if self.reader.as_text and word is not None else word
+        tag = event.tag.removeprefix("tag:yaml.org,2002:")
+        if tag in ("str", "timestamp"):
+            return text
+        value = resolve(text)
+        if isinstance(value, _TAGS.get(tag, ())):
+            return value
+        unknown = f"unknown tag {tag if tag.startswith('!') else '!' + tag}"
+        self.reader.report(place, f"{json.dumps(text)} is not a valid {tag}" if tag in _TAGS else unknown, path=path)
         return text
-    if tag not in wanted:
-        raise ValueError(f"unknown tag {tag if tag.startswith('!') else '!' + tag}")
-    value = resolve(text)
-    if not isinstance(value, wanted[tag]):
-        raise ValueError(f"{json.dumps(text)} is not a valid {tag}")
-    return value
 
 
 def _as_yaml(text: str) -> str:
@@ -308,12 +291,7 @@ def _as_yaml(text: str) -> str:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return _SURROGATES.sub(_joined_pair, text.replace("\t", " "))
-
-
-def _joined_pair(match: re.Match[str]) -> str:
-    high, low = int(match[2], 16), int(match[3], 16)
-    return match[1] + chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+    return _SURROGATES.sub(lambda pair: pair[1] + str(json.loads(f'"{pair[2]}"')), text.replace("\t", " "))
 
 
 def _place(event: Any) -> Place:

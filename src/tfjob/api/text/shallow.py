@@ -1,7 +1,7 @@
 """Decode JSON that is nested too deeply for a recursive decoder.
 
-Where a schema allows unknown fields, an API server stores ten thousand levels. One such object must not break a list
-of all objects, so everything deeper than the fields that we know is read as null.
+If a schema allows unknown fields, an API server stores objects with ten thousand levels. One such object must not break
+a list of all objects, so values below the fields that we know are read as null.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS = 100
-"""More levels than any field of a job, a pod or a review of them has."""
+"""More levels than any field of a job, a pod or an admission review has."""
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode JSON, without what is nested too deeply for the decoder."""
+    """Decode JSON, with null for values that are nested too deeply for the decoder."""
     try:
         return decoder.decode(data)
     except RecursionError:
@@ -27,7 +27,7 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
 
 
 def shallow(data: bytes) -> bytes:
-    """Replace what is nested too deeply by null, without recursion."""
+    """Replace values that are nested too deeply by null, without recursion."""
     kept, begin, depth = [], 0, 0
     for token in _TOKEN.finditer(data):
         first, count = token[0][:1], len(token[0])

@@ -1,7 +1,7 @@
-"""Write YAML: keys in their order, and no anchors or aliases.
+"""Write YAML with keys in their order and without anchors.
 
-`yaml_text` is for people and writes strings of several lines as blocks. `plain_yaml` is for large objects and is
-written by libyaml, where there is one.
+`yaml_text` is for people: it writes strings with several lines as blocks. `plain_yaml` is for large objects: it uses
+libyaml if available.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import yaml
 
 
 class _PlainDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes what two places of an object share twice, not as an anchor and an alias."""
+    """A dumper without anchors and aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -10,6 +10,7 @@ import msgspec
 
 from tfjob.api.conversion import METADATA, Conversion, hub_job, left_out, own_metadata, written_metadata
 from tfjob.api.dialect import BATCH
+from tfjob.api.names import REPLICA_INDEX_LABEL
 from tfjob.api.pod_validation import at_least, one_of_problem
 from tfjob.api.problems import Path, Problem, problem_at
 from tfjob.api.schema.checker import Schema, pod_definitions
@@ -30,7 +31,6 @@ REFUSED = {
 }
 """The fields of a Job that are not supported, and what to do instead."""
 _INDEX = "JOB_COMPLETION_INDEX"
-_INDEX_LABEL = "training.kubeflow.org/replica-index"
 
 
 @cache
@@ -66,7 +66,7 @@ def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
     pod = template.get("spec", {})
     if spec.get("completionMode") != "Indexed" or not pod.get("containers"):
         return template
-    label = {"fieldRef": {"fieldPath": f"metadata.labels['{_INDEX_LABEL}']"}}
+    label = {"fieldRef": {"fieldPath": f"metadata.labels['{REPLICA_INDEX_LABEL}']"}}
     index = {"name": _INDEX, "valueFrom": label}
     containers = [{**one, "env": [index, *one.get("env", [])]} for one in pod["containers"]]
     return {**template, "spec": {**pod, "containers": containers}}

@@ -90,7 +90,7 @@ def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
     if reader is None:
         return [Problem("apiVersion", f"{api_version} {kind} is not a job that tfjob can read")]
     if stored and api_version == TENSORFLOW and isinstance(spec := manifest.get("spec"), dict):
-        manifest = {**manifest, "spec": v1alpha1.renewed(spec)}
+        manifest = {**manifest, "spec": v1alpha1.without_repeats(spec)}
     conversion = reader(manifest, ())
     return problems_of(conversion, conversion.job)
 

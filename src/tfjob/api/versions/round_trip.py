@@ -1,25 +1,24 @@
 """Convert stored jobs between versions without loss, for the conversion webhook and for the 2017 TfJob.
 
-Nothing is judged and nothing is lost: everything that the API server has stored, wrong or odd, comes out again and
-comes back as it was. What a version cannot express travels with the object in one annotation, as differences between
-the object and what can be read from the other version. A manifest that was read from a cluster may carry that
-annotation too.
+Nothing is checked and nothing is lost: an object that is converted to another version and back stays the same, even if
+it is malformed. An annotation of the object keeps what a version cannot express, as differences between the original
+and the result of converting back. A manifest that was read from a cluster may have that annotation too.
 
-A difference holds a path, a digest of the value at that path, and the value that belongs there. It is put back only
-if the digest still matches, so that a later edit wins over the note.
+A difference has a path, a digest of the value at that path, and the original value. The original is restored only if
+the digest still matches, so that a later edit wins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import Conversion, Spelling, spelt_back
+from tfjob.api.conversion import Conversion, Spelling, restore_spelling
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.problems import Problem, errors, path_text
 from tfjob.api.types import API_VERSION, UNSAID
@@ -28,20 +27,20 @@ from tfjob.api.versions import v1, v1alpha1, v1beta
 Object = dict[str, Any]
 ALPHA1 = "kubeflow.org/v1alpha1"
 OLDER = (*v1beta.VERSIONS, ALPHA1)
-"""What can be served beside v1, which is stored."""
+"""The versions that can be served in addition to v1, the stored version."""
 LONGEST_SHOWN = 60
 Difference = list[Any]
-"""`[path, digest or null for nothing, wanted]`, without the last for what should not be there."""
+"""`[path, digest, original]`: the digest is null if there is no value, and `original` is missing if there was none."""
 _NOTHING: Any = object()
 _DIGEST_BYTES = 6
 
 
 class StrangeVersion(ValueError):
-    """An object says, or is to get, a version that no job has."""
+    """The version of an object, or the requested one, is not a version of TFJob."""
 
 
 class Note(msgspec.Struct, omit_defaults=True):
-    """What is put back into an object on its way to one version: differences, and names as they were spelt."""
+    """What to restore in an object when it is converted to one version: differences, and the spelling of names."""
 
     differ: list[Difference] = []
     spelt: list[Spelling] = []
@@ -51,20 +50,11 @@ Notes = dict[str, Note]
 _DECODER = msgspec.json.Decoder(Notes)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How objects of a version are read into their plain form, which spells everything in one way, and written."""
-
-    version: str
-    plain: Callable[[Object], tuple[Object, list[Spelling]]]
-    written: Callable[[Object, list[Spelling]], Object]
-
-
 def converted(job: Object, api_version: str) -> Object:
-    """Return a stored object in another version; the given one is not changed. Raises StrangeVersion."""
+    """Return a stored object in another version. Raises StrangeVersion."""
     given = job.get("apiVersion")
     for version in (given, api_version):
-        if version not in (API_VERSION, *OLDER, TENSORFLOW):  # of any type: it was not checked
+        if version not in (API_VERSION, *OLDER, TENSORFLOW):  # it may have any type
             raise StrangeVersion(f"apiVersion {str(version)[:LONGEST_SHOWN]!r} is not a version of TFJob")
     assert isinstance(given, str)
     if given == api_version:
@@ -73,31 +63,25 @@ def converted(job: Object, api_version: str) -> Object:
         return converted(converted(job, API_VERSION), api_version)
     older = given if api_version == API_VERSION else api_version
     module = v1alpha1 if older in (ALPHA1, TENSORFLOW) else v1beta
-    old, new = _Form(older, module.plain, module.written), _Form(API_VERSION, module.plain_v1, spelt_back)
-    down = partial(module.from_v1, api_version=older)
-    return (
-        _crossed(job, old, new, module.to_v1, down) if given == older else _crossed(job, new, old, down, module.to_v1)
-    )
-
-
-def _crossed(
-    job: Object, source: _Form, target: _Form, there: Callable[[Object], Object], back: Callable[[Object], Object]
-) -> Object:
+    # By version: how to convert to it, and to and from its plain form, which has one spelling for each name.
+    convert = {older: partial(module.from_v1, api_version=older), API_VERSION: module.to_v1}
+    plain = {older: module.plain, API_VERSION: module.plain_v1}
+    written = {older: module.written, API_VERSION: restore_spelling}
     bare, notes = _without_notes(job)
-    note = notes.pop(target.version, None) or Note()
-    plain, spelt = source.plain(bare)
-    made = target.written(put_back(there(plain), note.differ), note.spelt)
-    # What is to be put back on the way home is measured from what will be read there.
-    home = back(target.plain(made)[0])
-    notes.pop(source.version, None)
-    note = Note(list(differences(home, plain)), spelt)
-    if note != Note() and any(differences(source.written(home, []), bare)):
-        notes[source.version] = note
+    note = notes.pop(api_version, None) or Note()
+    source, spelt = plain[given](bare)
+    made = written[api_version](put_back(convert[api_version](source), note.differ), note.spelt)
+    # The differences are relative to what converting back returns.
+    back = convert[given](plain[api_version](made)[0])
+    notes.pop(given, None)
+    note = Note(list(differences(back, source)), spelt)
+    if note != Note() and any(differences(written[given](back, []), bare)):
+        notes[given] = note
     return _with_notes(made, notes)
 
 
 def _without_notes(job: Object) -> tuple[Object, Notes]:
-    """Return the object and the notes that it carries; an annotation that is not a valid note of ours stays."""
+    """Return the object without its notes, and the notes; an annotation that is not a valid note stays."""
     metadata = job.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if UNSAID not in annotations:
@@ -119,11 +103,8 @@ def _with_notes(job: Object, notes: Notes) -> Object:
     return {**job, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), UNSAID: text}}}
 
 
-def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
-    """Add to a manifest that was read what its annotation holds: the job that a cluster would make of it.
-
-    Its own places and problems stay. A manifest with errors is not changed.
-    """
+def apply_notes(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
+    """Apply the notes in a manifest's annotation, as a cluster would; a manifest with errors is not changed."""
     noted = UNSAID in conversion.job.metadata.annotations and manifest.get("apiVersion") in (*OLDER, TENSORFLOW)
     if not noted or errors(conversion.problems):
         return conversion
@@ -137,7 +118,7 @@ def with_unsaid(manifest: dict[str, Any], conversion: Conversion) -> Conversion:
 
 
 def put_back(value: Any, noted: Sequence[Difference]) -> Any:
-    """Apply the differences that still fit; the given value is not changed."""
+    """Apply the differences whose digests still match, to a copy of the value."""
     for difference in noted:
         path, digest, *wanted = difference
         value = _changed(value, path, digest, wanted[0] if wanted else _NOTHING)
@@ -145,7 +126,7 @@ def put_back(value: Any, noted: Sequence[Difference]) -> Any:
 
 
 def differences(have: Any, want: Any, path: tuple[str | int, ...] = ()) -> Iterator[Difference]:
-    # Most of an object is not only equal but the same: looking no further is what makes this cheap.
+    # Most parts are identical objects, which need no comparison.
     if have is want:
         return
     if isinstance(have, dict) and isinstance(want, dict):
@@ -155,7 +136,7 @@ def differences(have: Any, want: Any, path: tuple[str | int, ...] = ()) -> Itera
         for index, pair in enumerate(zip(have, want, strict=True)):
             yield from differences(*pair, (*path, index))
     elif type(have) is not type(want) or have != want:
-        # A type is compared too: in JSON, true is not 1.
+        # Compare the types too: in JSON, true is not 1.
         yield [list(path), _digest(have), *([] if want is _NOTHING else [want])]
 
 
@@ -177,7 +158,7 @@ def _changed(value: Any, path: Sequence[str | int], digest: str | None, wanted: 
 
 
 def _with_missing(value: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return a value that was put where there was none, completed with what it leaves open."""
+    """Complete a value that was added since with the original fields that it does not set."""
     merged = {**wanted, **value}
     for key in value.keys() & wanted.keys():
         if isinstance(value[key], dict) and isinstance(wanted[key], dict):

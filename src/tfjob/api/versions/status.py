@@ -1,37 +1,40 @@
-"""The status of a job as the older API versions wrote it: phase and state in v1alpha1, less of v1's in the others."""
+"""The status of a job in older API versions: phase and state in v1alpha1, fewer fields of v1 in the others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from tfjob.api import ranges
-from tfjob.api.types import CHIEF, MASTER, ReplicaStatus, TFJob, TFJobStatus
+from tfjob.api.types import CHIEF, MASTER, ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
 
 CREATING, RUNNING, CLEAN_UP, FAILED, DONE = "Creating", "Running", "CleanUp", "Failed", "Done"
 """v1alpha1's phases."""
 SUCCEEDED, UNKNOWN = "Succeeded", "Unknown"
-"""Beside Running and Failed, which are phases too, v1alpha1's states."""
+"""v1alpha1's states, in addition to Running and Failed, which are also phases."""
 
 INVALID_SPEC = "InvalidSpec"
-"""The reason of a job that was refused when the operator first looked at it."""
+"""The reason of a job that was invalid when the operator first processed it."""
 
 BETA_FIELDS = ("conditions", "replicaStatuses", "startTime", "completionTime", "lastReconcileTime")
-"""What v1beta2, v1beta1 and v1alpha2 say of a status, by its name in v1."""
+"""The status fields of v1beta2, v1beta1 and v1alpha2, by their names in v1."""
 ALPHA2_NAMES = {"replicaStatuses": "tfReplicaStatuses"}
-"""What v1alpha2 calls otherwise."""
+"""The fields with another name in v1alpha2."""
 
 
 def v1alpha1_status(job: TFJob) -> dict[str, Any]:
-    """Return the status in v1alpha1's shape; empty for a job that no operator has seen."""
+    """Return the status in the format of v1alpha1; empty for a job that no operator has processed."""
     status, stage = job.status, _stage(job.status)
     if not stage:
         return {}
     finished = stage in (SUCCEEDED, FAILED)
-    # A spec that was edited badly may have no replicas.
+    # An invalid spec may have no replicas.
     kinds = job.spec.tf_replica_specs or status.replica_statuses
     return {
         "phase": _phase(status, stage),
-        "reason": "" if stage == SUCCEEDED else _reason(status),
+        "reason": "" if stage == SUCCEEDED else ": ".join(filter(None, (status.reason, status.message))),
         "state": stage if finished else RUNNING,
         "conditions": None,
         "controlPaused": False,
@@ -39,8 +42,21 @@ def v1alpha1_status(job: TFJob) -> dict[str, Any]:
     }
 
 
+def plain_status(given: Any, replicas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a stored v1 status in the format of v1alpha1; empty if it is malformed."""
+    try:
+        status = msgspec.convert(given, TFJobStatus)
+        counts = {kind: msgspec.convert(one.get("replicas"), int | None) for kind, one in replicas.items()}
+        specs = {kind: ReplicaSpec(replicas=count) for kind, count in counts.items()}
+        if MASTER in specs and MASTER not in status.replica_statuses:
+            specs = {CHIEF if kind == MASTER else kind: spec for kind, spec in specs.items()}
+        return v1alpha1_status(TFJob(spec=TFJobSpec(tf_replica_specs=specs), status=status))
+    except (msgspec.ValidationError, ValueError):
+        return {}
+
+
 def _stage(status: TFJobStatus) -> str:
-    """Return the hub's word for the state of a job; a status of training-operator v1.9 has only conditions."""
+    """Return the state of a job in v1; a status of training-operator v1.9 has only conditions."""
     held = [condition.type for condition in status.conditions if condition.status == "True"]
     return status.state or (held[-1] if held else "")
 
@@ -53,11 +69,6 @@ def _phase(status: TFJobStatus, stage: str) -> str:
     return RUNNING if stage in ("Running", "Restarting") else CREATING
 
 
-def _reason(status: TFJobStatus) -> str:
-    """Join reason and message: v1alpha1 has one field for both."""
-    return ": ".join(filter(None, (status.reason, status.message)))
-
-
 def _replica_status(kind: str, job: TFJob) -> dict[str, Any]:
     states = _replica_states(kind, job.status, job.status.replica_statuses[kind], _replicas(job, kind))
     order = (FAILED, RUNNING)
@@ -67,10 +78,10 @@ def _replica_status(kind: str, job: TFJob) -> dict[str, Any]:
 
 
 def _replica_states(kind: str, status: TFJobStatus, count: ReplicaStatus, replicas: int) -> dict[str, int]:
-    """Return how many replicas are in each state, as they were before the rest was stopped at the end."""
+    """Return the number of replicas in each state, before the end of the job stopped the rest."""
     succeeded = count.succeeded
     if status.attempt:
-        # The hub counts what still ran at the end as succeeded, as v1.9 does; v1alpha1 counted it as running.
+        # v1 counts pods that still run at the end as succeeded; v1alpha1 counts them as running.
         succeeded = min(succeeded, len(ranges.parse(status.completed_indexes.get(kind, ""))))
     running = count.active + count.succeeded - succeeded
     unseen = replicas - succeeded - running - count.failed

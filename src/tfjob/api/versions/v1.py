@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import METADATA, Conversion, own_metadata, respelt_types
+from tfjob.api.conversion import METADATA, Conversion, own_metadata, respelled_types
 from tfjob.api.problems import Path, Problem
 from tfjob.api.schema.checker import Definition, Schema, definitions_of, pod_definitions
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec
@@ -34,7 +34,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     checked = schema().check(manifest, "TFJob", filled)
     spec = checked.value.get("spec", {})
     job = msgspec.convert({"metadata": own_metadata(checked.value), "spec": spec}, TFJob)
-    return Conversion(job, checked.problems, respelt_types(job.spec.tf_replica_specs), checked.renamed)
+    return Conversion(job, checked.problems, respelled_types(job.spec.tf_replica_specs), checked.renamed)
 
 
 def from_hub(job: TFJob, api_version: str = API_VERSION) -> tuple[dict[str, Any], list[Problem]]:

@@ -14,16 +14,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from tfjob.api.conversion import (
     Conversion,
     Spelling,
     canonical_type,
     hub_job,
     left_out,
-    respelt,
-    spelt_back,
+    respell,
+    restore_spelling,
     written_metadata,
 )
 from tfjob.api.defaults import PS_FOLDER, PS_VOLUME, brings_server, server_container, training_container
@@ -44,20 +42,16 @@ from tfjob.api.types import (
     REPLICA_TYPES,
     RUNTIME_ID,
     WORKER,
-    ReplicaSpec,
     TFJob,
-    TFJobSpec,
-    TFJobStatus,
 )
 from tfjob.api.versions import v1
-from tfjob.api.versions.status import v1alpha1_status
+from tfjob.api.versions.status import plain_status
 from tfjob.api.versions.v1beta import DETAILS, RUN_POLICY, Object, mapping, with_origin, without_origin
 
 KINDS = ((TENSORFLOW, TF_JOB), (TENSORFLOW, KIND), ("kubeflow.org/v1alpha1", KIND))
 TYPES = (MASTER, PS, WORKER)
 DEFINITIONS: dict[str, Definition] = {
-    "TFJob": v1.DEFINITIONS["TFJob"],
-    "Metadata": v1.DEFINITIONS["Metadata"],
+    **v1.DEFINITIONS,
     "TFJobSpec": {
         "RuntimeId": "string",
         "replicaSpecs": "[ReplicaSpec]",
@@ -74,8 +68,6 @@ DEFINITIONS: dict[str, Definition] = {
         "tfReplicaType": "string",
     },
     "TensorBoard": {name: kind for name, kind in v1.DEFINITIONS["TensorBoard"].items() if name != "image"},
-    "TerminationPolicy": v1.DEFINITIONS["TerminationPolicy"],
-    "ChiefReference": v1.DEFINITIONS["ChiefReference"],
 }
 _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
@@ -104,7 +96,7 @@ def schema() -> Schema:
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored spec with the documented spelling of its fields."""
-    checked = schema().check(renewed(spec), "TFJobSpec")
+    checked = schema().check(without_repeats(spec), "TFJobSpec")
     canonical: dict[str, Any] = checked.value
     return canonical
 
@@ -114,22 +106,22 @@ def _is_completed(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("RuntimeId"))
 
 
-def renewed(spec: Mapping[str, Any]) -> dict[str, Any]:
+def without_repeats(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored spec with each field once: a field that the user applied again replaces the operator's.
 
     A field is stored twice if `kubectl apply` spells it differently from the operator, which wrote the defaults.
     """
-    return _renewed(spec, "TFJobSpec") if _is_completed(spec) else dict(spec)
+    return _without_repeats(spec, "TFJobSpec") if _is_completed(spec) else dict(spec)
 
 
-def _renewed(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _without_repeats(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
     own = {key: schema().own_field(kind, key) for key, item in given.items() if item is not None}
     again = {name for key, name in own.items() if name != key}
     kept = {key: item for key, item in given.items() if key not in again}
     for key, item in kept.items():
         inner = DEFINITIONS[kind].get(own.get(key, ""), "")
         if isinstance(item, dict) and inner in DEFINITIONS:
-            kept[key] = _renewed(item, inner)
+            kept[key] = _without_repeats(item, inner)
     return kept
 
 
@@ -244,7 +236,7 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
     if isinstance(job.get("spec"), dict):
         # A field that the user applied again, in any spelling, wins over what the operator wrote into a TfJob.
         users_first = job["apiVersion"] == TENSORFLOW and _is_completed(job["spec"])
-        spec = made["spec"] = _respelt(job["spec"], "TFJobSpec", ["spec"], found, users_first)
+        spec = made["spec"] = _respell(job["spec"], "TFJobSpec", ["spec"], found, users_first)
         replicas = _by_type(spec.get(_REPLICAS), found)
         if replicas is not None:
             del spec[_REPLICAS]
@@ -257,21 +249,21 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
 def written(job: Object, spelt: list[Spelling]) -> Object:
     # Rename the innermost fields first: the paths consist of our names.
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
-    made = dict(spelt_back(job, inner))
+    made = dict(restore_spelling(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
     if DETAILS in mapping(made.get("status")):
         kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**_alpha_status(made["status"][DETAILS], kinds), **made["status"]}
+        made["status"] = {**plain_status(made["status"][DETAILS], kinds), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
         made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
-    return spelt_back(made, [one for one in spelt if one[0] == ["spec"]])
+    return restore_spelling(made, [one for one in spelt if one[0] == ["spec"]])
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:
     """Return a v1 object with the types of v1alpha1, where a chief is a master."""
     replicas = mapping(mapping(job.get("spec")).get("tfReplicaSpecs"))
     found: list[Spelling] = []
-    named = respelt(replicas, _alpha_type, ["spec", "tfReplicaSpecs"], found)
+    named = respell(replicas, _alpha_type, ["spec", "tfReplicaSpecs"], found)
     return {**job, "spec": {**job["spec"], "tfReplicaSpecs": named}} if found else job, found
 
 
@@ -279,7 +271,7 @@ def to_v1(job: Object) -> Object:
     """Convert `job` from v1alpha1 to v1, both in their plain form."""
     spec = mapping(job.get("spec"))
     made = {key: job[key] for key in job if key not in (_ORDER, _BY_TYPE, "spec", "status")}
-    noted = _noted_port(mapping(mapping(job.get(_BY_TYPE)).get(PS)), spec.get("tfImage"))
+    noted = _port_annotation(mapping(mapping(job.get(_BY_TYPE)).get(PS)), spec.get("tfImage"))
     if isinstance(spec.get("RuntimeId"), str):
         noted[RUNTIME_ID] = spec["RuntimeId"]
     made |= {"apiVersion": API_VERSION, "metadata": with_origin(job.get("metadata"), job["apiVersion"], **noted)}
@@ -307,7 +299,7 @@ def from_v1(job: Object, api_version: str) -> Object:
             known = {kind: one for kind, one in replicas.items() if isinstance(one, dict) and kind not in newer}
             made[_BY_TYPE] = {kind: _alpha_replica(kind, one) for kind, one in known.items()}
             made[_ORDER] = sorted(known)
-            if PS in known and (port := _port_noted(job)) and _is_bare(known[PS].get("template")):
+            if PS in known and (port := _annotated_port(job)) and _is_bare(known[PS].get("template")):
                 made[_BY_TYPE][PS]["tfPort"] = port
                 made["metadata"] = without_origin(job.get("metadata"), api_version, RUNTIME_ID, PS_PORT)
     if "status" in job:
@@ -345,21 +337,21 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
     return {**made, "template": template}
 
 
-def _noted_port(server: Mapping[str, Any], tf_image: Any) -> Object:
+def _port_annotation(server: Mapping[str, Any], tf_image: Any) -> Object:
     """Return the annotation with the port of a parameter server whose template cannot hold it."""
     port, template = server.get("tfPort"), server.get("template")
     is_noted = _is_bare(template) or is_default_server(template, tf_image)
     return {PS_PORT: str(port)} if is_noted and type(port) is int and port != DEFAULT_PORT else {}
 
 
-def _port_noted(job: Object) -> int:
+def _annotated_port(job: Object) -> int:
     """Return the port in that annotation; 0 if there is none or it is invalid."""
     noted = mapping(mapping(job.get("metadata")).get("annotations")).get(PS_PORT)
     return int(noted) if isinstance(noted, str) and re.fullmatch("[1-9][0-9]{0,4}", noted) else 0
 
 
 def _is_bare(template: Any) -> bool:
-    """Return whether a parameter server has no container of its own; a malformed one counts as its own."""
+    """Return whether the template of a parameter server has no server container; a malformed one may have one."""
     containers = mapping(mapping(template).get("spec")).get("containers")
     return not containers or (_is_well_formed(template) and server_container(template) is None)
 
@@ -387,18 +379,6 @@ def _alpha_replica(kind: str, replica: Object) -> Object:
     return {**made, "template": template}
 
 
-def _alpha_status(given: Any, replicas: Mapping[str, Any]) -> Object:
-    """Return a v1 status in the format of v1alpha1; empty if it is malformed."""
-    try:
-        status = msgspec.convert(given, TFJobStatus)
-        specs = {kind: msgspec.convert(_given(one, "replicas"), ReplicaSpec) for kind, one in replicas.items()}
-        if MASTER in specs and MASTER not in status.replica_statuses:
-            specs = {CHIEF if kind == MASTER else kind: spec for kind, spec in specs.items()}
-        return v1alpha1_status(TFJob(spec=TFJobSpec(tf_replica_specs=specs), status=status))
-    except (msgspec.ValidationError, ValueError):
-        return {}
-
-
 def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
     """Return the replicas by type; None if the list is malformed or has a type twice."""
     if not isinstance(listed, list):
@@ -410,7 +390,7 @@ def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
             return None
         spelt: list[Spelling] = []
         path = [_BY_TYPE, ""]
-        replica = _respelt(one, "ReplicaSpec", path, spelt)
+        replica = _respell(one, "ReplicaSpec", path, spelt)
         written_type = replica.get("tfReplicaType", MASTER)
         if not isinstance(written_type, str) or (kind := canonical_type(written_type)) in made:
             return None
@@ -426,14 +406,14 @@ def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
     return sorted(by_type, key=lambda kind: (places.get(kind, len(places)), kind))
 
 
-def _respelt(
+def _respell(
     given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
 ) -> Object:
     """Rename the fields of a definition, and of the definitions in it, to our spelling."""
-    made = respelt(given, lambda name: schema().own_field(kind, name), path, found, users_first=users_first)
+    made = respell(given, lambda name: schema().own_field(kind, name), path, found, users_first=users_first)
     for name, inner in DEFINITIONS[kind].items():
         if inner in DEFINITIONS and isinstance(made.get(name), dict):
-            made[name] = _respelt(made[name], inner, [*path, name], found, users_first)
+            made[name] = _respell(made[name], inner, [*path, name], found, users_first)
     return made
 
 
@@ -486,18 +466,18 @@ def default_server(image: str) -> dict[str, Any]:
 
 def is_default_server(template: Any, tf_image: Any) -> bool:
     """Return whether a template only marks the default server, in a job with this `tfImage`."""
-    return bool(_said(template) == default_server(tf_image))
+    return bool(_without_empty(template) == default_server(tf_image))
 
 
-def _said(value: Any, levels: int = LEVELS) -> Any:
+def _without_empty(value: Any, levels: int = LEVELS) -> Any:
     """Return a value without the nulls and empty values that the 2017 operator wrote too.
 
     Values below `levels` stay: no field of a default server is that deep, and recursion would overflow the stack.
     """
     if isinstance(value, dict) and levels:
-        said = {key: _said(item, levels - 1) for key, item in value.items()}
+        said = {key: _without_empty(item, levels - 1) for key, item in value.items()}
         return {key: item for key, item in said.items() if item not in (None, {}, [], "")}
-    return [_said(item, levels - 1) for item in value] if isinstance(value, list) and levels else value
+    return [_without_empty(item, levels - 1) for item in value] if isinstance(value, list) and levels else value
 
 
 def _completed_replica(replica: Mapping[str, Any], image: str) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from tfjob.api.conversion import (
     Spelling,
     hub_job,
     left_out,
-    respelt,
-    respelt_types,
-    spelt_back,
+    respell,
+    respelled_types,
+    restore_spelling,
     written_metadata,
 )
 from tfjob.api.problems import Path, Problem
@@ -52,16 +52,10 @@ _REPLICAS = "tfReplicaSpecs"
 
 @cache
 def schema() -> Schema:
-    definitions: dict[str, Definition] = {
-        "TFJob": v1.DEFINITIONS["TFJob"],
-        "Metadata": v1.DEFINITIONS["Metadata"],
-        "TFJobSpec": SPEC,
-        "ReplicaSpec": v1.REPLICA_SPEC,
-    }
-    newer = v1.DEFINITIONS["TFJobSpec"].keys() - definitions["TFJobSpec"].keys()
+    newer = v1.DEFINITIONS["TFJobSpec"].keys() - SPEC.keys()
     hints = {("TFJobSpec", name): f"use apiVersion: {API_VERSION}" for name in newer}
     hints["TFJobSpec", "runPolicy"] = "in this version, write its fields directly under spec"
-    return Schema({**pod_definitions(), **definitions}, hints=hints)
+    return Schema({**pod_definitions(), **v1.DEFINITIONS, "TFJobSpec": SPEC}, hints=hints)
 
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
@@ -69,7 +63,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
     own, spelt = plain(checked.value)
     moved: tuple[tuple[Path, Path], ...] = (
         *((("spec", "runPolicy", name), ("spec", name)) for name in POLICIES),
-        *respelt_types(mapping(own.get("spec")).get(_REPLICAS, {})),
+        *respelled_types(mapping(own.get("spec")).get(_REPLICAS, {})),
         *(((*path, name), (*path, written)) for path, name, written in spelt),
     )
     return Conversion(hub_job(to_v1(own), manifest["apiVersion"]), checked.problems, moved, checked.renamed)
@@ -78,7 +72,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
     value, _ = v1.from_hub(job)
     policy = value["spec"].get("runPolicy", {})
-    said = (_REPLICAS, "runPolicy", *(["terminationPolicy"] if _usual(job) else []))
+    said = (_REPLICAS, "runPolicy", *(["terminationPolicy"] if _has_default_success_rule(job) else []))
     problems = left_out(value["spec"], said, POLICIES, api_version)
     if api_version != VERSIONS[0]:
         problems += [
@@ -94,7 +88,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     return {**from_v1(value, api_version), "metadata": written_metadata(job)}, problems
 
 
-def _usual(job: TFJob) -> bool:
+def _has_default_success_rule(job: TFJob) -> bool:
     """Return whether the job has the success rule of these versions."""
     policy = job.spec.termination_policy
     return bool(policy and policy.chief == ChiefReference() and MASTER in job.spec.tf_replica_specs)
@@ -106,13 +100,13 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
     replicas = mapping(mapping(job.get("spec")).get(_REPLICAS))
     if not replicas:
         return job, found
-    named = respelt(
+    named = respell(
         replicas, lambda name: EVALUATOR if name == _EVALUATOR_AT_FIRST else name, ["spec", _REPLICAS], found
     )
     return {**job, "spec": {**job["spec"], _REPLICAS: named}} if found else job, found
 
 
-written = spelt_back
+written = restore_spelling
 
 
 def plain_v1(job: Object) -> tuple[Object, list[Spelling]]:

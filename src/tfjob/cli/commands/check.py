@@ -62,7 +62,6 @@ def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) ->
 
 
 def _check(request: Request, *, is_placed: bool) -> tuple[list[Problem], list[str]]:
-    """Return the problems of one file and the names of its jobs; an unreadable file is a problem too."""
     from tfjob.api.problems import Problem
     from tfjob.launch import start
     from tfjob.launch.request import Unreadable

@@ -15,7 +15,6 @@ class Exec(click.Command):
     """A command that runs another command, whose options go after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Mention `--` in the error for an unknown option."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

@@ -15,13 +15,15 @@ import click
 from tfjob.cli import exit_codes
 from tfjob.cli.context import output_choice, time_span, valid_namespace
 from tfjob.errors import InvalidRequest
-from tfjob.operator.options import OPTION, PULL_POLICIES, Options, Settings
+from tfjob.operator.options import OPTION, Options, SelfTestOptions, Settings
 
 if TYPE_CHECKING:
     from tfjob.operator.api_versions import ApiVersions
     from tfjob.operator.install.installation import Installation
 
 Function = Callable[..., Any]
+IMAGES = ("image", "test_image", "tf_image", "pull_policy", "pull_secret")
+"""The options of a self-test that describe its images."""
 PULL_HINT = (
     "Set test_image, tfImage or tensorboardImage in the chart's values, or test.training=false to need none of them."
 )
@@ -49,6 +51,8 @@ def _option(field: dataclasses.Field[Any]) -> Callable[[Function], Function]:
     settings = dict(field.metadata[OPTION])
     flag = f"--{field.name.replace('_', '-')}"
     names = sorted((flag, *settings.pop("names")), key=lambda name: name.startswith("--"))
+    if settings.get("required"):
+        return click.option(*names, field.name, **settings)
     default: Any = field.default
     if default is dataclasses.MISSING:
         factory: Any = field.default_factory
@@ -92,12 +96,6 @@ def _context(text: str) -> Callable[[Function], Function]:
     return click.option("--context", default="", metavar="NAME", help=f"Context of the kubeconfig; {text}.")
 
 
-def _timeout(default: str, text: str) -> Callable[[Function], Function]:
-    return click.option(
-        "--timeout", default=default, show_default=True, metavar="DURATION", callback=time_span, help=text
-    )
-
-
 _API_VERSIONS = click.option(
     "--api-versions",
     default="",
@@ -117,17 +115,7 @@ def operator() -> None:
 @operator.command()
 @_POD_CONTEXT
 @options_of(Options)
-@click.option(
-    "--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True, help="Log format."
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Lowest level to log.",
-)
-def run(options: Options, context: str, log_format: str, log_level: str) -> int:
+def run(options: Options, context: str) -> int:
     """Run the operator in the foreground until SIGTERM.
 
     Requires the CRD (`tfjob operator manifests --crd-only`), and a kubeconfig or the service account of a pod.
@@ -140,49 +128,14 @@ def run(options: Options, context: str, log_format: str, log_level: str) -> int:
     with exit_codes.needs("operator"):
         from tfjob.operator.process import logs, manager
 
-    logs.configure(json=log_format == "json", level=logging.getLevelNamesMapping()[log_level.upper()])
+    logs.configure(json=options.log_format == "json", level=logging.getLevelNamesMapping()[options.log_level.upper()])
     return manager.main(context, replace(options, durations=durations_from(os.environ)))
 
 
 @operator.command("self-test")
-@click.option("--image", required=True, metavar="IMAGE", help="Image of the operator.")
-@click.option(
-    "--test-image",
-    default="",
-    metavar="IMAGE",
-    help="Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
-)
-@click.option(
-    "--tf-image",
-    default="",
-    metavar="IMAGE",
-    help="Image of the parameter server (with --test-image only; default: the same image).",
-)
-@click.option(
-    "--api-version",
-    type=click.Choice(["kubeflow.org/v1", "tensorflow.org/v1alpha1"]),
-    default=None,
-    help="API version of the job; default: tensorflow.org/v1alpha1 if the cluster serves it.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    default="",
-    metavar="NAME",
-    callback=valid_namespace,
-    help="Namespace of the job; default: that of the context or pod.",
-)
-@click.option(
-    "--pull-policy",
-    type=click.Choice(PULL_POLICIES),
-    default="IfNotPresent",
-    show_default=True,
-    help="When to pull the images.",
-)
-@click.option("--pull-secret", default="", metavar="NAME", help="Secret to pull the images with.")
+@options_of(SelfTestOptions)
 @_POD_CONTEXT
-@_timeout("3m", "Time limit for the job, including the pull of its images.")
-def self_test(namespace: str, api_version: str | None, context: str, timeout: timedelta, **images: str) -> None:
+def self_test(options: SelfTestOptions, context: str) -> None:
     """Run a job with a master, a worker, a parameter server and a TensorBoard, delete it and print PASSED.
 
     The exit code is 1 if the job fails or an image cannot be pulled, and 4 if the job does not end in time.
@@ -191,7 +144,8 @@ def self_test(namespace: str, api_version: str | None, context: str, timeout: ti
     from tfjob.operator.selftest.self_test import Failed, NotPulled, run_self_test
 
     try:
-        run_self_test(context or None, namespace, api_version, timeout, click.echo, **images)
+        where = (context or None, options.namespace, options.api_version)
+        run_self_test(*where, options.timeout, click.echo, **{name: getattr(options, name) for name in IMAGES})
     except NotPulled as error:
         raise exit_codes.Stop(exit_codes.FAILED, error.message, PULL_HINT) from None
     except Failed as error:
@@ -222,7 +176,9 @@ def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | No
 @_CONTEXT
 @click.option("--take-over", is_flag=True, help="Take over TFJobs from another operator.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
-@_timeout("2m", "How long to wait.")
+@click.option(
+    "--timeout", default="2m", show_default=True, metavar="DURATION", callback=time_span, help="How long to wait."
+)
 def install(
     settings: Settings,
     api_versions: ApiVersions | None,

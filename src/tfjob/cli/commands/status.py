@@ -86,7 +86,6 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
 
 
 def _starts(replicas: list[Replica]) -> list[str]:
-    """Return how replicas were started and, for cold starts, why."""
     names: dict[str, list[str]] = {}
     for replica in replicas:
         if replica.start and replica.could_be_warm:
@@ -99,7 +98,6 @@ def _starts(replicas: list[Replica]) -> list[str]:
 
 
 def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
-    """Return which replicas outlive the ended job, and how to end them."""
     from tfjob.jobs.explain import left_running
 
     count = left_running(record, replicas)

@@ -100,7 +100,6 @@ def _headline(job: Snapshot, now: datetime, width: int) -> Text:
 
 
 def _rows(job: Snapshot, layout: _Layout, most: int) -> list[Text]:
-    """Return a row per replica; for those that do not fit, a count by state."""
     if len(job.replicas) <= most:
         return [layout.row(job, replica) for replica in job.replicas]
     if most <= 0:

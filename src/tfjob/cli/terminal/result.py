@@ -102,7 +102,6 @@ def next_commands(record: Record) -> str:
 
 
 def guidance(record: Record, storage: str, width: int) -> str:
-    """Return where the files of an ended run are, and a box of commands to type next."""
     name, failure = record.name, record.status.failure
     commands = {}
     if record.state == "Suspended":
@@ -125,7 +124,6 @@ def _listed(commands: Mapping[str, str]) -> list[str]:
 
 
 def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:
-    """Return the lines in a frame, or unchanged if the terminal is too narrow."""
     inner = max(map(len, lines)) + 2
     if inner + 2 > width:
         return list(lines)

@@ -146,7 +146,6 @@ class KubeCluster:
             tasks.create_task(self._sweep())
 
     async def synced(self) -> None:
-        """Wait until every cache holds its first list."""
         for reflector in self.reflectors:
             await reflector.synced.wait()
 
@@ -417,7 +416,6 @@ class KubeCluster:
         return next((found for one in child.metadata.owner_references if (found := self._storages.get(one.kind))), None)
 
     def _wrapper_of(self, key: Key, uid: str) -> type[Any] | None:
-        """Return the type of the wrapper of this pod, if it has one."""
         for storage in self._storages.values():
             store = self._stores.get(storage.wrapper)
             found = store.get(key.namespace, key.name) if store is not None else None
@@ -447,7 +445,6 @@ def _labeled(child: Any) -> Any:
 
 
 def has_just_started(before: Object | None, after: Object | None) -> bool:
-    """Return whether the only change of a pod is that it runs now."""
     return (
         isinstance(before, Pod)
         and isinstance(after, Pod)

@@ -38,7 +38,7 @@ class _Pending:
     """Events that wait to be written; `subjects` are the names after the common beginning of their messages."""
 
     about: Object
-    news: Event
+    event: Event
     subjects: list[str]
     first: datetime = field(default_factory=lambda: datetime.now(UTC))
     count: int = 1
@@ -46,8 +46,8 @@ class _Pending:
     @property
     def message(self) -> str:
         if len(self.subjects) < 2:
-            return self.news.message
-        text = f"{self.news.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
+            return self.event.message
+        text = f"{self.event.message.partition(': ')[0]}s: {', '.join(self.subjects)}"
         return text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 4]} ..."
 
 
@@ -70,10 +70,10 @@ class EventLog:
         self._written: OrderedDict[Group, _Written] = OrderedDict()
         self._wake = asyncio.Event()
 
-    def add(self, about: Object, news: Event) -> None:
+    def add(self, about: Object, event: Event) -> None:
         """Queue an event; never waits and never fails."""
-        beginning, subject = _parts(news)
-        group = (about.metadata.uid, news.reason, beginning)
+        beginning, subject = _parts(event)
+        group = (about.metadata.uid, event.reason, beginning)
         waiting = self._pending.get(group)
         if waiting is not None and subject:
             waiting.subjects.append(subject)
@@ -82,7 +82,7 @@ class EventLog:
         elif len(self._pending) >= QUEUE_LIMIT:
             self.dropped += 1
         else:
-            self._pending[group] = _Pending(about, news, [subject] if subject else [])
+            self._pending[group] = _Pending(about, event, [subject] if subject else [])
             self._wake.set()
 
     async def run(self) -> None:
@@ -106,7 +106,7 @@ class EventLog:
                 logger.debug("cannot write an event about %s: %s", pending.about.metadata.name, error)
 
     async def _write(self, pending: _Pending) -> None:
-        group = (pending.about.metadata.uid, pending.news.reason, pending.message)
+        group = (pending.about.metadata.uid, pending.event.reason, pending.message)
         before = self._written.get(group)
         if before is not None:
             before.count += pending.count
@@ -125,16 +125,16 @@ class EventLog:
             self._written.popitem(last=False)
 
 
-def _parts(news: Event) -> tuple[str, str]:
+def _parts(event: Event) -> tuple[str, str]:
     """Return the common beginning of a message and the name after it, if such messages can be merged."""
-    if not news.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
-        return news.message, ""
-    beginning, _, subject = news.message.partition(": ")
+    if not event.reason.startswith(("SuccessfulCreate", "SuccessfulDelete")):
+        return event.message, ""
+    beginning, _, subject = event.message.partition(": ")
     return beginning, subject
 
 
 def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
-    about, news, first = pending.about, pending.news, _stamp(pending.first)
+    about, event, first = pending.about, pending.event, _stamp(pending.first)
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -147,9 +147,9 @@ def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
             "uid": about.metadata.uid,
             "resourceVersion": about.metadata.resource_version,
         },
-        "reason": news.reason,
+        "reason": event.reason,
         "message": pending.message,
-        "type": "Warning" if news.warning else "Normal",
+        "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": instance,

@@ -133,7 +133,6 @@ class Lease:
         return taken
 
     async def _look(self) -> bool:
-        """Read the lease; return False if there is none."""
         try:
             self._saw(await self._client.request("GET", self._path))
         except NotFound:

@@ -94,11 +94,44 @@ class TensorFlowOrgStorage:
             await self._client.patch(TF_JOBS, metadata.namespace, metadata.name, body)
         return bool(patch)
 
-    def wrap(self, pod: Pod) -> Job:
-        return wrapper(pod)
+    @staticmethod
+    def wrap(pod: Pod) -> Job:
+        """Return the Job that runs a pod once.
 
-    def unwrap(self, wrapper: Job, pods: Sequence[Pod]) -> Pod:
-        return unwrapped(wrapper, pods)
+        A deleted pod counts as a failure, and the Job allows none, so it does not replace the pod: the plan decides
+        whether and when there is another one. With `podReplacementPolicy`, since Kubernetes 1.29, the Job does not fail
+        before the pod ends.
+        """
+        metadata = pod.metadata
+        template: dict[str, Any] = {
+            "metadata": {
+                "labels": metadata.labels,
+                "annotations": metadata.annotations,
+                "finalizers": metadata.finalizers,
+            },
+            "spec": pod.spec,
+        }
+        return Job(
+            metadata=replace(metadata, finalizers=[]),
+            spec={
+                "backoffLimit": 0,
+                "completions": 1,
+                "parallelism": 1,
+                "podReplacementPolicy": "Failed",
+                "template": template,
+            },
+        )
+
+    @staticmethod
+    def unwrap(wrapper: Job, pods: Sequence[Pod]) -> Pod:
+        """Return the current state of the plan's pod; `pods` are those that the Job controller made."""
+        if not pods:
+            return Pod(metadata=wrapper.metadata, spec=NEVER, status=_without_pod(wrapper))
+        made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
+        # A Job has no grace period: if its pod has one, both are gone when that ends.
+        times = [one.metadata.deletion_timestamp for one in (wrapper, made) if one.metadata.deletion_timestamp]
+        metadata: ObjectMeta = replace(wrapper.metadata, deletion_timestamp=max(times, default=None))
+        return Pod(metadata=metadata, spec=made.spec, status=made.status)
 
     def missing_selector(self, wrapper: Job) -> str:
         """Return the selector of a failed Job's pods: a failed pod is kept, so it should exist."""
@@ -151,41 +184,6 @@ def _names(named: TFJob) -> set[tuple[Resource, str]]:
     tasks = {child_name(named, task.type, task.index) for task in desired(named)}
     services = tasks | {tensorboard_name(named)}
     return {(JOBS, name) for name in tasks} | {(SERVICES, name) for name in services}
-
-
-def wrapper(pod: Pod) -> Job:
-    """Return the Job that runs a pod once.
-
-    A deleted pod counts as a failure, and the Job allows none, so it does not replace the pod: the plan decides whether
-    and when there is another one. With `podReplacementPolicy`, since Kubernetes 1.29, the Job does not fail before the
-    pod ends.
-    """
-    metadata = pod.metadata
-    template: dict[str, Any] = {
-        "metadata": {"labels": metadata.labels, "annotations": metadata.annotations, "finalizers": metadata.finalizers},
-        "spec": pod.spec,
-    }
-    return Job(
-        metadata=replace(metadata, finalizers=[]),
-        spec={
-            "backoffLimit": 0,
-            "completions": 1,
-            "parallelism": 1,
-            "podReplacementPolicy": "Failed",
-            "template": template,
-        },
-    )
-
-
-def unwrapped(job: Job, pods: Sequence[Pod]) -> Pod:
-    """Return the current state of the plan's pod; `pods` are those that the Job controller made."""
-    if not pods:
-        return Pod(metadata=job.metadata, spec=NEVER, status=_without_pod(job))
-    made = max(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.metadata.name))
-    # A Job has no grace period: if its pod has one, both are gone when that ends.
-    times = [one.metadata.deletion_timestamp for one in (job, made) if one.metadata.deletion_timestamp]
-    metadata: ObjectMeta = replace(job.metadata, deletion_timestamp=max(times, default=None))
-    return Pod(metadata=metadata, spec=made.spec, status=made.status)
 
 
 def has_failed(job: Job) -> bool:

@@ -52,7 +52,6 @@ class Answer:
         return self.complete
 
     def take(self) -> bytes:
-        """Return the part of the body that arrived since the last call."""
         pieces = self._pieces
         self._pieces, self.size = [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence, Set
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from tfjob.api.dialect import origin
+from tfjob.api.objects import Pod
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
@@ -85,20 +86,21 @@ class KubeBackend:
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """Return the jobs of the cluster; with `everything` also those of which only a record is left."""
         namespace = "" if all_namespaces else self.namespace
-        found = await jobs.every(self.client, namespace)
-        present = {job.metadata.uid for job in found}
-        gone = [kept for kept in self.records.all(namespace or None) if kept.job.metadata.uid not in present]
-        records = [self.record(job) for job in found]
+        found = await jobs.list_jobs(self.client, namespace)
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
-        records = [_told_apart(record, taken) for record in records]
+        records = [_with_prefix(self.record(job), taken) for job in found]
         if everything:
-            records += [self._record(kept.job, kept.folder, current=False) for kept in gone]
+            present = {job.metadata.uid for job in found}
+            kept = (one.job for one in self.records.all(namespace or None))
+            records += [self.record(job, current=False) for job in kept if job.metadata.uid not in present]
         return sorted(records, key=lambda record: record.created)
 
     async def find(self, name: str) -> Record:
         """Find a job, first by its exact name, which needs no permission to list."""
-        if name and name != finding.LATEST and (job := await self._get(name)) is not None:
-            return self.record(job)
+        if name and name != finding.LATEST:
+            with suppress(ValueError):  # not a valid name
+                if (job := await jobs.get(self.client, self.namespace, name)) is not None:
+                    return self.record(job)
         listed = await self.jobs(everything=True)
         for record in listed:
             if record.current and short_id(record.job) == name:
@@ -112,14 +114,15 @@ class KubeBackend:
     async def refresh(self, record: Record) -> Record | None:
         if not record.current:
             return record
-        job = await jobs.again(self.client, record.job)
+        job = await jobs.reread(self.client, record.job)
         return self.record(job) if job is not None and job.metadata.uid == record.uid else None
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Do nothing: the operator drives jobs."""
         return list(records)
 
     async def pause(self, record: Record, seconds: float) -> None:
-        await jobs.changed(self.client, record.job, seconds)
+        await jobs.wait_for_change(self.client, record.job, seconds)
 
     async def replicas(self, record: Record) -> list[Replica]:
         pods = await pods_of(self.client, record.job) if record.current else []
@@ -134,28 +137,19 @@ class KubeBackend:
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         return f"claim {claim}" if claim else ""
 
-    def record(self, job: TFJob) -> Record:
-        return self._record(job, folder=self.records.folder_of(job))
-
-    def _record(self, job: TFJob, folder: Path | None, *, current: bool = True) -> Record:
+    def record(self, job: TFJob, *, current: bool = True) -> Record:
         return jobs.record(
             job,
             datetime.now(UTC),
             patience=self.client.durations.unseen,
             current=current,
-            folder=folder,
+            folder=self.records.folder_of(job),
             options=self.options_for(job.metadata.namespace),
         )
 
     def options_for(self, namespace: str) -> str:
         """Return the options with which a command finds a job: its namespace may differ from ours."""
         return self.options if namespace == self.namespace else f"{self.options} -n {namespace}"
-
-    async def _get(self, name: str) -> TFJob | None:
-        try:
-            return await jobs.get(self.client, self.namespace, name)
-        except ValueError:  # not a valid name
-            return None
 
     # --- logs ---------------------------------------------------------------------------------------------------
 
@@ -211,8 +205,7 @@ class KubeBackend:
     async def delete(self, record: Record) -> None:
         if record.current:
             await self._delete_job(record)
-        kept = self.records.of(record.job)
-        if kept is not None:
+        if (kept := self.records.of(record.job)) is not None:
             kept.remove()
 
     async def _delete_job(self, record: Record) -> None:
@@ -230,24 +223,21 @@ class KubeBackend:
     # --- processes ----------------------------------------------------------------------------------------------
 
     async def running(self, record: Record) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        pods = await pods_of(self.client, record.job) if record.current else []
-        for container in containers_of(pod for pod in pods if pod.status.phase == "Running"):
-            found[container.label.partition("/")[0]] = container_names(container.pod.spec)
-        return found
+        pods = await self._pods(record) if record.current else {}
+        return {name: container_names(pod.spec) for name, pod in pods.items() if pod.status.phase == "Running"}
 
     async def execute(self, record: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
         from tfjob.kube.jobs.exec import execute
 
-        pods = {
-            one.label.partition("/")[0]: one.pod.metadata.name
-            for one in containers_of(await pods_of(self.client, record.job))
-        }
-        if replica not in pods:
+        pod = (await self._pods(record)).get(replica)
+        if pod is None:
             raise NotFound(f"the pod of {replica} no longer exists")
-        return await execute(
-            self.client, record.job.metadata.namespace, pods[replica], container, list(command), tty=tty
-        )
+        metadata = pod.metadata
+        return await execute(self.client, metadata.namespace, metadata.name, container, list(command), tty=tty)
+
+    async def _pods(self, record: Record) -> dict[str, Pod]:
+        containers = containers_of(await pods_of(self.client, record.job))
+        return {one.label.partition("/")[0]: one.pod for one in containers}
 
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
@@ -268,7 +258,7 @@ class KubeBackend:
         await forward(KubePlace(self.client, self.namespace, self.find), request, ready, warn)
 
 
-def _told_apart(record: Record, taken: Set[tuple[str, str]]) -> Record:
+def _with_prefix(record: Record, taken: Set[tuple[str, str]]) -> Record:
     """Add the kind's prefix to the id of a TfJob if a TFJob has the same name."""
     prefix = origin(record.job).id_prefix
     if not prefix or (record.job.metadata.namespace, record.name) not in taken:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tfjob.api.dialect import origin
-from tfjob.api.names import RUNTIME_ID_LABEL, name_label
+from tfjob.api.names import RUNTIME_ID_LABEL
 from tfjob.api.objects import ContainerStatus, Pod
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
@@ -72,7 +72,7 @@ class Container:
 
 def selector(job: TFJob) -> str:
     """Return the label selector of a job's pods; it also matches those of an earlier job with this name."""
-    return f"{name_label(job)}={job.metadata.name}"
+    return f"{origin(job).name_label}={job.metadata.name}"
 
 
 async def pods_of(client: Client, job: TFJob) -> list[Pod]:

@@ -13,7 +13,7 @@ import sys
 import termios
 import tty as terminals
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Thread
 
 import aiohttp
@@ -48,7 +48,7 @@ async def execute(client: Client, namespace: str, pod: str, container: str, comm
         ("tty", str(tty).lower()),
     ]
     async with client.websocket(PODS.object_path(namespace, pod, "exec"), params) as socket:
-        with _raw_terminal(tty):
+        with _raw_terminal() if tty else nullcontext():
             following = asyncio.create_task(_follow_size(socket)) if tty else None
             if wants_input:
                 _send_input(socket)
@@ -74,24 +74,24 @@ async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
 
 def exit_code(status: bytes) -> int:
     """Return the exit code in a command's final status. Raises ExecFailed if the command could not run."""
-    told = msgspec.json.decode(status, type=Status)
-    if told.reason == "NonZeroExitCode" and told.details:
-        for cause in told.details.causes or ():
+    result = msgspec.json.decode(status, type=Status)
+    if result.reason == "NonZeroExitCode" and result.details:
+        for cause in result.details.causes or ():
             if cause.reason == "ExitCode" and cause.message.isdecimal():
                 return int(cause.message)
-    if not told.message:
+    if not result.message:
         return 0
-    if "executable file not found" in told.message or "no such file or directory" in told.message:
-        return _cannot(told.message, NOT_FOUND)
-    if "permission denied" in told.message:
-        return _cannot(told.message, NOT_EXECUTABLE)
-    raise ExecFailed(told.message)
+    if "executable file not found" in result.message or "no such file or directory" in result.message:
+        return _cannot(result.message, NOT_FOUND)
+    if "permission denied" in result.message:
+        return _cannot(result.message, NOT_EXECUTABLE)
+    raise ExecFailed(result.message)
 
 
 def _cannot(message: str, code: int) -> int:
     """Report why the program cannot run; return the exit code of a shell in that case, as local `exec` does."""
-    said = re.search(r'exec: "[^"]*": [^:]+', message)  # runtimes add the names of all their parts
-    sys.stderr.write(f"tfjob: {said[0] if said else message}\n")
+    reason = re.search(r'exec: "[^"]*": [^:]+', message)  # runtimes add the names of all their parts
+    sys.stderr.write(f"tfjob: {reason[0] if reason else message}\n")
     sys.stderr.flush()
     return code
 
@@ -138,10 +138,7 @@ async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 
 @contextmanager
-def _raw_terminal(tty: bool) -> Iterator[None]:
-    if not tty:
-        yield
-        return
+def _raw_terminal() -> Iterator[None]:
     before = termios.tcgetattr(0)
     terminals.setraw(0, termios.TCSADRAIN)  # keep what the user has typed for the command
     try:

@@ -1,11 +1,11 @@
-"""What this machine refuses of a job, or does in another way than a cluster, before anything starts.
+"""What a job asks for that this machine does not support, or handles differently from a cluster.
 
 Three rules decide about a field:
-- what grants or changes something that we cannot give is refused by name (GPUs, host namespaces, another user, hooks,
-  cloud volumes), because the program would run in a world other than the one it was written for;
-- what chooses a machine or guards a crowd of them has no meaning where there is one: it is accepted with a warning;
-- what only takes rights away (dropped capabilities), or watches from outside in a way that is not possible here (a
-  gRPC probe), is accepted with a warning too: it does not change what a training computes.
+- A field that grants or changes something that this machine cannot provide is an error (GPUs, host namespaces, another
+  user, hooks, cloud volumes), because the program expects it.
+- A field that chooses among machines, or limits many of them, has no effect on a single machine: it is a warning.
+- A field that only takes rights away (dropped capabilities), or observes the program in a way that this machine cannot
+  (a gRPC probe), is a warning too, because it does not change what a training computes.
 """
 
 from __future__ import annotations
@@ -37,21 +37,30 @@ At = tuple[str | int, ...]
 
 OUTSIDE_SERVICES = ("LoadBalancer", "NodePort", "ExternalName")
 
-REFUSED_IN_POD = {
-    "hostNetwork": "not supported on this machine: each replica gets its own address or ports",
-    "hostPID": "not supported on this machine: a replica cannot see the host's processes",
-    "hostIPC": "not supported on this machine: a replica cannot share the host's IPC namespace",
-    "hostAliases": "not supported on this machine: no names can be added to a replica's hosts file",
-    "dnsConfig": "not supported on this machine: replicas resolve names the way this machine does",
-    "subdomain": "not supported on this machine: a replica has only the names of its Service",
-    "setHostnameAsFQDN": "not supported on this machine: a replica's host name is the name of its pod",
-    "activeDeadlineSeconds": "deadlines of single pods are not enforced on this machine",
-    "schedulingGates": "scheduling gates are not supported on this machine",
-    "resourceClaims": "device claims are not supported on this machine",
+UNSUPPORTED = "not supported on this machine"
+UNSUPPORTED_IN_POD = {
+    "hostNetwork": "each replica gets its own address or ports",
+    "hostPID": "a replica cannot see the host's processes",
+    "hostIPC": "a replica cannot share the host's IPC namespace",
+    "hostAliases": "no names can be added to a replica's hosts file",
+    "dnsConfig": "replicas resolve names the way this machine does",
+    "subdomain": "a replica has only the names of its Service",
+    "setHostnameAsFQDN": "a replica's host name is the name of its pod",
+    "activeDeadlineSeconds": "set spec.runPolicy.activeDeadlineSeconds of the job instead",
+    "schedulingGates": "no scheduler opens the gates",
+    "resourceClaims": "devices cannot be claimed",
 }
-HINTS = {"activeDeadlineSeconds": "set spec.runPolicy.activeDeadlineSeconds, which is enforced"}
-
-MEANINGLESS_IN_POD = (
+UNSUPPORTED_IN_CONTAINER = {
+    "lifecycle.postStart": "hooks do not run, do the work in the command",
+    "lifecycle.preStop": "hooks do not run, do the work in the command",
+    "volumeDevices": "volumes are folders",
+    "restartPolicyRules": "only the restart policy itself is followed",
+}
+UNSUPPORTED_IN_SECURITY = {
+    "privileged": "replicas have your rights and no others",
+    "sysctls": "replicas use the kernel settings of this machine",
+}
+WITHOUT_EFFECT_IN_POD = (
     "nodeSelector",
     "nodeName",
     "affinity",
@@ -66,7 +75,6 @@ MEANINGLESS_IN_POD = (
     "imagePullSecrets",
     "readinessGates",
 )
-
 OTHER_GPUS = ("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 ON_CPU = "pass --cpu to train on the CPU"
 ALL_SEE_ALL = "set gpu = true under [local] in tfjob.toml to let every replica see all GPUs"
@@ -85,9 +93,10 @@ NOT_ENFORCED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """What a job is judged against; `volumes` is the command line's mapping, `level` may still be undecided ("").
+    """What a job is checked against.
 
-    With `cpu` nobody gets any of the `gpus`.
+    `volumes` maps volumes to folders, from the command line. With `cpu`, no replica gets any of the `gpus`. A `level`
+    that is not known yet is empty.
     """
 
     config: Config
@@ -100,11 +109,10 @@ class Host:
     level: str = ""
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def problems(job: TFJob, host: Host) -> list[Problem]:
-    """Everything about a job, with its defaults, that this machine refuses (errors) or does otherwise (warnings)."""
+    """Return what this machine does not support in a job with defaults (errors) or handles differently (warnings)."""
     found = [*_job_problems(job, host)]
     for name, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0:
@@ -113,31 +121,30 @@ def problems(job: TFJob, host: Host) -> list[Problem]:
             found += _default_server_problems(name, host)
         if replica.template is not None:
             at: At = ("spec", "tfReplicaSpecs", name, "template", "spec")
-            # A container that stands for the default server gets its command when the pod is made.
+            # The plan adds the command of the default parameter server when it creates the pod.
             is_written = server_container(replica.template) is not None
             template = template_of(job, name) if is_written else replica.template
-            pod = template.get("spec") or {}
-            found += [*_pod_problems(pod, at, host), *_fixed_port_problems(pod, at, host, replica.replicas or 1)]
+            found += _pod_problems(template.get("spec") or {}, at, host, replica.replicas or 1)
     return [*found, *_fit_problems(job, host)]
 
 
 def object_problems(document: Mapping[str, Any], host: Host) -> list[Problem]:
-    """The same for a document beside the job; paths are relative to that document."""
+    """Return the problems of another document of the manifest; paths are relative to that document."""
     if document.get("kind") == "Deployment":
-        spec, inner = document["spec"], ("spec", "template", "spec")
-        pod, replicas = spec["template"]["spec"], spec.get("replicas", 1)
-        return [*_pod_problems(pod, inner, host), *_fixed_port_problems(pod, inner, host, replicas)]
+        spec = document["spec"]
+        at = ("spec", "template", "spec")
+        return [*_pod_problems(spec["template"]["spec"], at, host, spec.get("replicas", 1))]
     if document.get("kind") == "Service":
         return [*_service_problems(document.get("spec") or {})]
     if document.get("kind") == "PersistentVolumeClaim":
-        return [*_refusals(lambda: claims.check(document), ("spec",))]
+        return [*_refusals(("spec",), claims.check, document)]
     return []
 
 
 def unknown_volumes(
     jobs: Sequence[TFJob], deployments: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
 ) -> list[Problem]:
-    """The `--volume` names that no job or Deployment has: a misspelt one would otherwise leave its volume as it is."""
+    """Return a problem for every `--volume` name that no job or Deployment has, because it is probably misspelt."""
     known = {VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
     pods = (document["spec"]["template"]["spec"] for document in deployments)
     known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
@@ -160,9 +167,8 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
         try:
             images.interpreter_with(tensorboard.MODULE, images.chosen_interpreter(host.python, host.project))
         except Refusal as refusal:
-            yield _warning(
-                ("spec", "tensorBoard"), f"TensorBoard will not start: {refusal.message}", _as_hint(refusal.hint)
-            )
+            message = f"TensorBoard will not start: {refusal.message}"
+            yield _warning(("spec", "tensorBoard"), message, _as_hint(refusal.hint))
         if board.service_type in OUTSIDE_SERVICES:
             at: At = ("spec", "tensorBoard", "serviceType")
             yield _warning(at, f"{board.service_type} needs a cluster: TensorBoard will answer on this machine only")
@@ -170,7 +176,7 @@ def _job_problems(job: TFJob, host: Host) -> Iterator[Problem]:
 
 
 def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
-    """The default parameter server is a TensorFlow server, so the interpreter must have TensorFlow."""
+    """Check that the interpreter has TensorFlow, because the default parameter server is a TensorFlow server."""
     at: At = ("spec", "tfReplicaSpecs", name)
     try:
         python = images.chosen_interpreter(host.python, host.project)
@@ -182,27 +188,23 @@ def _default_server_problems(name: str, host: Host) -> Iterator[Problem]:
         yield _refused(at, f"the default parameter server needs TensorFlow, which {python} does not have", hint)
 
 
-def _pod_problems(pod: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
-    for name, reason in REFUSED_IN_POD.items():
-        if pod.get(name):
-            yield _refused((*at, name), reason, HINTS.get(name, REMOVE))
-    ignored = [name for name in MEANINGLESS_IN_POD if pod.get(name)]
-    if ignored:
-        yield _warning((*at, ignored[0]), f"{_words(ignored)} {_have(ignored)} no effect on a single machine")
+def _pod_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: int) -> Iterator[Problem]:
+    yield from _unsupported(pod, UNSUPPORTED_IN_POD, at)
+    yield from _without_effect(pod, WITHOUT_EFFECT_IN_POD, at, "on a single machine")
     if (pod.get("os") or {}).get("name", "linux") != "linux":
         yield _refused((*at, "os"), "only Linux pods can run on this machine")
     if (pod.get("serviceAccountName") or "default") != "default":
         yield _warning((*at, "serviceAccountName"), "no token is mounted, because this machine has no API server")
     if pod.get("resources"):
-        yield _warning(
-            (*at, "resources"), "pod limits are not enforced on this machine", "set limits on the containers"
-        )
+        message = "limits of a whole pod are not enforced on this machine"
+        yield _warning((*at, "resources"), message, "set limits on its containers")
     yield from _security_problems(pod.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _volume_problems(pod.get("volumes") or [], (*at, "volumes"), host)
     for group in ("initContainers", "containers"):
         for index, container in enumerate(pod.get(group) or []):
             yield from _container_problems(container, (*at, group, index), host)
             yield from _mount_problems(container, (*at, group, index))
+    yield from _fixed_port_problems(pod, at, host, replicas)
 
 
 def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
@@ -216,21 +218,16 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     yield from _security_problems(container.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _port_problems(container.get("ports") or [], (*at, "ports"), host)
     yield from _probe_problems(container, at)
-    for hook in ("postStart", "preStop"):
-        if (container.get("lifecycle") or {}).get(hook):
-            yield _refused((*at, "lifecycle", hook), "hooks do not run on this machine", "do the work in the command")
-    for name in ("volumeDevices", "restartPolicyRules"):
-        if container.get(name):
-            yield _refused((*at, name), "not supported on this machine", REMOVE)
+    yield from _unsupported(container, UNSUPPORTED_IN_CONTAINER, at)
     for name in ("stdin", "tty"):
         if container.get(name):
             yield _warning((*at, name), "replicas on this machine have no terminal and an empty standard input")
 
 
 def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: At) -> Iterator[Problem]:
-    """Warn about a program or Python script that is an absolute path of the image, which is not run here.
+    """Warn about a program or Python script at an absolute path that only exists in the image.
 
-    A volume, or a folder that stands in for one of the image, may hold it.
+    A volume, or a folder that replaces a folder of the image, may contain it.
     """
     command = container.get("command") or []
     held = [*runtime.folders, *(mount.get("mountPath") or "/" for mount in container.get("volumeMounts") or [])]
@@ -246,8 +243,7 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
 def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for index, mount in enumerate(container.get("volumeMounts") or []):
         if (mount.get("mountPropagation") or "None") != "None":
-            message = "mount propagation is not supported on this machine"
-            yield _refused((*at, "volumeMounts", index, "mountPropagation"), message, REMOVE)
+            yield _refused((*at, "volumeMounts", index, "mountPropagation"), UNSUPPORTED, REMOVE)
         if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
             message = "a volume cannot be mounted at the root"
             yield _refused((*at, "volumeMounts", index, "mountPath"), message, "choose a folder below /")
@@ -268,39 +264,31 @@ def _security_problems(context: Mapping[str, Any], at: At, host: Host) -> Iterat
         if context.get(name) is not None and context[name] != present:
             yield _refused((*at, name), f"replicas on this machine run as you ({name[5:].lower()} {present})", REMOVE)
     if context.get("runAsNonRoot") and host.uid == 0:
-        yield _refused(
-            (*at, "runAsNonRoot"), "replicas on this machine run as you, and you are root", "use an ordinary user"
-        )
-    if context.get("privileged"):
-        yield _refused((*at, "privileged"), "replicas on this machine have your rights and no others", REMOVE)
+        yield _refused((*at, "runAsNonRoot"), "replicas run as you, and you are root", "run tfjob as an ordinary user")
+    yield from _unsupported(context, UNSUPPORTED_IN_SECURITY, at)
     added = (context.get("capabilities") or {}).get("add")
     if added and host.uid != 0:
         message = f"replicas run as you, and an ordinary user cannot add capabilities ({_words(added)})"
         yield _refused((*at, "capabilities", "add"), message, REMOVE)
-    for name in ("sysctls", "procMount"):
-        if context.get(name) not in (None, [], "Default"):
-            yield _refused((*at, name), "cannot be set for replicas on this machine", REMOVE)
-    loose = [name for name in NOT_ENFORCED if _inner(context, name)]
-    if loose:
-        yield _warning((*at, *loose[0].split(".")), f"{_words(loose)} {_have(loose)} no effect on this machine")
+    if context.get("procMount") not in (None, "Default"):
+        yield _refused((*at, "procMount"), UNSUPPORTED, REMOVE)
+    yield from _without_effect(context, NOT_ENFORCED, at, "on this machine")
 
 
 def _port_problems(ports: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
     for index, port in enumerate(ports):
         if port.get("hostPort"):
-            yield _refused(
-                (*at, index, "hostPort"), "replicas on this machine listen only at their own address", "remove it"
-            )
+            yield _refused((*at, index, "hostPort"), f"{UNSUPPORTED}: a replica listens at its own address", REMOVE)
         number = port.get("containerPort")
-        if host.level in ("full", "addresses") and isinstance(number, int) and port.get("protocol", "TCP") == "TCP":
-            taken = addresses.port_problem("127.77.255.254", [number])
-            if taken:
-                # Not refused: a replica whose port is taken gets another one, and its peers are told.
-                yield _warning((*at, index, "containerPort"), taken[0], _as_hint(taken[1]))
+        is_own = host.level in ("full", "addresses") and port.get("protocol", "TCP") == "TCP"
+        if is_own and isinstance(number, int) and not addresses.is_free("127.77.255.254", number):
+            # Only a warning: the replica gets another port, and its peers learn about it.
+            message, hint = addresses.taken_port(number)
+            yield _warning((*at, index, "containerPort"), message, _as_hint(hint))
 
 
 def _fixed_port_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: int) -> Iterator[Problem]:
-    """Warn at level ports about ports that a pod cannot be told to replace, where it would meet another program."""
+    """Warn at level ports about a port that cannot be replaced and that another program or replica uses."""
     if host.level != "ports":
         return
     replaced = told_ports(Pod(spec=dict(pod)))
@@ -311,15 +299,9 @@ def _fixed_port_problems(pod: Mapping[str, Any], at: At, host: Host, replicas: i
                 continue
             where = (*at, "containers", index, "ports", number, "containerPort")
             if not addresses.is_free(addresses.WILDCARD, fixed):
-                yield _warning(
-                    where,
-                    f"port {fixed} is taken by another program, which would answer in place of this pod",
-                    _NAME_PORT,
-                )
+                yield _warning(where, f"another program has port {fixed} and would answer for this pod", _NAME_PORT)
             elif replicas > 1:
-                yield _warning(
-                    where, f"all {replicas} replicas would use the same port of this machine, {fixed}", _NAME_PORT
-                )
+                yield _warning(where, f"all {replicas} replicas would use port {fixed} of this machine", _NAME_PORT)
 
 
 def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) -> Iterator[Problem]:
@@ -333,7 +315,7 @@ def _volume_problems(wanted: Sequence[Mapping[str, Any]], at: At, host: Host) ->
     )
     for index, volume in enumerate(wanted):
         if volume.get("name"):
-            yield from _refusals(lambda volume=volume: volumes.check(volume, context), (*at, index))  # type: ignore[misc]
+            yield from _refusals((*at, index), volumes.check, volume, context)
         empty = volume.get("emptyDir") or {}
         if empty.get("sizeLimit") and empty.get("medium") != "Memory":
             yield _warning((*at, index, "emptyDir", "sizeLimit"), "disk space limits are not enforced on this machine")
@@ -351,9 +333,9 @@ def _service_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
             yield _warning(("spec", "ports", index, "protocol"), "only TCP ports are forwarded on this machine")
 
 
-def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
+def _refusals(at: At, check: Callable[..., object], *arguments: object) -> Iterator[Problem]:
     try:
-        attempt()
+        check(*arguments)
     except Refusal as refusal:
         yield _refused(at, refusal.message, _as_hint(refusal.hint))
 
@@ -363,13 +345,10 @@ def _refusals(attempt: Callable[[], object], at: At) -> Iterator[Problem]:
 
 def _resource_problems(resources: Mapping[str, Any], at: At, host: Host) -> Iterator[Problem]:
     if resources.get("claims"):
-        yield _refused((*at, "claims"), "device claims are not supported on this machine", REMOVE)
-    seen = set()
-    for group in ("limits", "requests"):
-        for name, amount in (resources.get(group) or {}).items():
-            if name not in seen:
-                seen.add(name)
-                yield from _one_resource(name, amount, (*at, group, name), host)
+        yield _refused((*at, "claims"), f"{UNSUPPORTED}: devices cannot be claimed", REMOVE)
+    groups = {name: group for group in ("requests", "limits") for name in resources.get(group) or {}}
+    for name, group in groups.items():
+        yield from _one_resource(name, resources[group][name], (*at, group, name), host)
 
 
 def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterator[Problem]:
@@ -397,7 +376,7 @@ def _gpu(name: str, at: At, host: Host) -> Iterator[Problem]:
 
 
 def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
-    """Requests that do not fit this machine; a cluster would leave replicas pending, here they share what there is."""
+    """Report requests that exceed this machine; replicas share its CPUs and memory, but not its GPUs."""
     for name, has in (("cpu", host.node.cpus), ("memory", host.node.memory)):
         asked = sum(
             _requested(replica.template or {}, name) * (replica.replicas or 0)
@@ -413,7 +392,6 @@ def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
 
 
 def gpus_asked_for(job: TFJob) -> int:
-    """Return how many GPUs all replicas that run at once need together."""
     parallelism = job.metadata.annotations.get(PARALLELISM, "")
     most = int(parallelism) if parallelism.isdecimal() else MOST_REPLICAS
     return sum(
@@ -439,10 +417,23 @@ def _amount(value: str | float) -> float:
     try:
         return float(quantity.parse(value))
     except ValueError:
-        return 0.0  # judged elsewhere: the manifest itself is wrong
+        return 0.0  # validation reports the quantity
 
 
 # Problems
+
+
+def _unsupported(value: Mapping[str, Any], fields: Mapping[str, str], at: At) -> Iterator[Problem]:
+    for name, reason in fields.items():
+        if _inner(value, name):
+            yield _refused((*at, *name.split(".")), f"{UNSUPPORTED}: {reason}", REMOVE)
+
+
+def _without_effect(value: Mapping[str, Any], fields: Iterable[str], at: At, where: str) -> Iterator[Problem]:
+    found = [name for name in fields if _inner(value, name)]
+    if found:
+        verb = "has" if len(found) == 1 else "have"
+        yield _warning((*at, *found[0].split(".")), f"{_words(found)} {verb} no effect {where}")
 
 
 def _refused(at: At, message: str, hint: str = "") -> Problem:
@@ -474,7 +465,3 @@ def _inner(value: Mapping[str, Any], path: str) -> Any:
 def _words(names: Iterable[str]) -> str:
     *most, last = sorted(names) or ["none"]
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _have(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"

@@ -1,7 +1,7 @@
-"""The ConfigMaps and Secrets that a job or a Deployment cannot do without and that nothing on this machine brings.
+"""References of a job or a Deployment to ConfigMaps and Secrets that do not exist on this machine.
 
-On a cluster somebody may create one later, so a pod waits for it. Here nobody can: they come from the manifest, or
-from one that was run before. So a job is refused before it starts rather than left to wait.
+On a cluster, another user may create an object later, so a pod waits for it. On this machine objects only come from the
+manifest, or from one that was run before. So a job with a missing object is rejected before it starts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfjob.local.inputs.references import References
 
 
 def problems(job: TFJob, known: References, mapped: Collection[str] = ()) -> list[Problem]:
-    """Every reference of a job, with its defaults, to what is not `known`; `mapped` volumes are folders instead."""
+    """Return a problem for each reference of a job with defaults that is not `known`; `mapped` volumes are folders."""
     found: list[Problem] = []
     for kind, replica in job.spec.tf_replica_specs.items():
         if replica.replicas == 0 or replica.template is None:
@@ -47,7 +47,7 @@ def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path)
 
 
 def _keys(one: Reference, document: Mapping[str, Any]) -> set[str]:
-    """As files everything in the object counts, as variables only what is text."""
+    """Return the keys that a reference can use: as files all keys, as variables only those with text."""
     fields = ["data"] if one.kind == CONFIG_MAP else ["data", "stringData"]
     if one.kind == CONFIG_MAP and one.path[0] == "volumes":
         fields.append("binaryData")
@@ -55,7 +55,7 @@ def _keys(one: Reference, document: Mapping[str, Any]) -> set[str]:
 
 
 def _key_path(one: Reference, key: str, pod: Mapping[str, Any]) -> Path:
-    """Where a reference names one of its keys: beside the object's name, or among its items."""
+    """Return the place where a reference names one of its keys: next to the object's name, or among its items."""
     around = one.path[:-1]
     if one.path[0] != "volumes":
         return (*around, "key")

@@ -1,33 +1,23 @@
-"""The environment of a container: a short list from the host, then what the manifest says.
+"""The environment variables of a container: a few from the host, then those of the manifest.
 
-From the host come only: PATH (the chosen Python's folder first), HOME, LANG, LC_ALL, TZ, TMPDIR, the proxy variables
-in either case, and the variables of CUDA_ and NVIDIA_. HOSTNAME is the pod's. PYTHONUNBUFFERED=1 keeps logs in step.
-Then the image entry's env, then `envFrom`, then `env`, each over the one before. As on a cluster, `$(VAR)` sees what
-the manifest declared before it and nothing of the rest.
+From the host come only PATH (the chosen Python's folder first), HOME, LANG, LC_ALL, TZ, TMPDIR, the proxy variables in
+lower and upper case, and variables that start with CUDA_ or NVIDIA_. HOSTNAME is the pod's; PYTHONUNBUFFERED=1 keeps
+logs up to date. Then come the env of the image's entry in the configuration, `envFrom` and `env`, each overriding the
+ones before. As on a cluster, `$(VAR)` only refers to variables that the manifest has declared before it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
-from tfjob.local.inputs.references import (
-    MissingReference,
-    Node,
-    References,
-    container_named,
-    field_value,
-    resource_value,
-)
+from tfjob.local.inputs.references import MissingReference, Node, References, container_of, field_value, resource_value
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tfjob.api.objects import Pod
 
 FROM_HOST = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 PROXY = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
@@ -39,9 +29,9 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 @dataclass(frozen=True)
 class Environment:
-    """The variables of one container: `base` from host and image, `declared` by the manifest over them.
+    """The environment variables of one container: `base` from host and image, overridden by `declared` of the manifest.
 
-    `secret` names the declared variables whose value holds something of a Secret and must not be shown.
+    `secret` names the declared variables whose value contains part of a Secret and must not be shown.
     """
 
     base: Mapping[str, str]
@@ -52,8 +42,8 @@ class Environment:
         return {**self.base, **self.declared}
 
     def shown(self) -> dict[str, str]:
-        """What a person may see."""
-        return {name: "(secret)" if name in self.secret else value for name, value in self.variables().items()}
+        """Return the declared variables with secret values hidden."""
+        return {name: "(secret)" if name in self.secret else value for name, value in self.declared.items()}
 
 
 def resolve(
@@ -66,14 +56,13 @@ def resolve(
     path_prefix: Sequence[Path] = (),
     image: Mapping[str, str] | None = None,
 ) -> Environment:
-    """The environment of `container`, one of `pod`; `environ` is the host's, `image` the image entry's env."""
+    """Return the environment of a container of `pod`; `environ` is the host's, `image` that of the image's entry."""
     base = {**from_host(environ, path_prefix), "HOSTNAME": hostname(pod), **(image or {})}
     declared, secret = _declared(container, pod, references, node)
     return Environment(base, declared, frozenset(secret))
 
 
 def from_host(environ: Mapping[str, str], path_prefix: Sequence[Path] = ()) -> dict[str, str]:
-    """The variables that every container gets from this machine."""
     names = (*FROM_HOST, *PROXY, *(name.upper() for name in PROXY))
     taken = {name: environ[name] for name in names if name in environ}
     taken |= {name: value for name, value in environ.items() if name.startswith(PREFIXES_FROM_HOST)}
@@ -86,7 +75,7 @@ def hostname(pod: Pod) -> str:
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with `$(VAR)` replaced where VAR is known and left as it is where not; `$$` stands for one `$`."""
+    """Replace `$(VAR)` in `text` where VAR is known, and leave it unchanged elsewhere; `$$` is an escaped `$`."""
 
     def replacement(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -145,7 +134,7 @@ def _from_source(
         return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
-        return resource_value(reference, container_named(reference, pod, container), node)
+        return resource_value(reference, container_of(reference, pod, container), node)
     for source, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
         if source in origin:
             return _key_of(origin[source] or {}, kind, references)
@@ -170,8 +159,6 @@ def _as_text(value: bytes, kind: str, name: str, key: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise Refusal(
-            f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable',
-            "Mount it as a file instead.",
-        )
+        message = f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable'
+        raise Refusal(message, "Mount it as a file instead.")
     return text

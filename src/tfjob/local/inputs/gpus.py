@@ -1,7 +1,7 @@
-"""The NVIDIA GPUs of this machine: which there are, who asks for them, and who has which.
+"""The NVIDIA GPUs of this machine: which exist, which pods request them, and which pod has which.
 
-A replica sees its share by CUDA_VISIBLE_DEVICES. What it has is an annotation of its pod, so that every process that
-drives a run knows what is free.
+A replica sees its GPUs through CUDA_VISIBLE_DEVICES. An annotation of its pod names them, so that every driver knows
+which GPUs are free.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod, PodCondition, PodStatus
 from tfjob.durations import durations_from
-
-if TYPE_CHECKING:
-    from tfjob.local.state.store import Store
+from tfjob.local.state.store import Store
 
 RESOURCES = ("nvidia.com/gpu", "alpha.kubernetes.io/nvidia-gpu")
-"""The name of today, and that of the first operator's days: both ask for the same."""
+"""The current name and the name from 2017, with the same meaning."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NONE = "-1"
 """CUDA's list ends at a device that does not exist."""
@@ -34,9 +32,9 @@ _DEVICE = re.compile(r"nvidia\d+")
 
 
 def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]:
-    """The GPUs that the caller may use, as CUDA_VISIBLE_DEVICES calls them; `root` is where /proc and /dev are."""
-    known = len(_entries(root / "proc/driver/nvidia/gpus"))
-    count = known or sum(bool(_DEVICE.fullmatch(name)) for name in _entries(root / "dev")) or _listed(environ)
+    """Return the GPUs that the caller may use, as CUDA_VISIBLE_DEVICES names them; `root` contains /proc and /dev."""
+    known = len(list((root / "proc/driver/nvidia/gpus").glob("*")))
+    count = known or sum(bool(_DEVICE.fullmatch(path.name)) for path in (root / "dev").glob("*")) or _listed(environ)
     if VISIBLE not in environ:
         return tuple(str(number) for number in range(count))
     usable = []
@@ -55,13 +53,13 @@ def asked(container: Mapping[str, Any]) -> int:
 
 
 def asked_by_pod(spec: Mapping[str, Any]) -> int:
-    """How many a pod needs: what its containers use together, or one before them alone."""
+    """Return how many GPUs a pod needs: the sum over its containers, or the most that one init container needs."""
     first = max((asked(container) for container in spec.get("initContainers") or ()), default=0)
     return max(first, sum(asked(container) for container in spec.get("containers") or ()))
 
 
 def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
-    """What makes a container see its share; nothing for a pod of a job that asks for no GPU."""
+    """Return the variable that shows a container its GPUs; none if no pod of its job requests any."""
     if HELD not in pod.metadata.annotations:
         return {}
     held = [name for name in pod.metadata.annotations[HELD].split(",") if name]
@@ -71,18 +69,23 @@ def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
             break
         before += asked(one)
     else:
-        before = 0  # it runs before the others and may use what they will
+        before = 0  # an init container may use the GPUs of all containers
     return {VISIBLE: ",".join(held[before : before + asked(container)]) or NONE}
 
 
 def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Pod], bool]) -> Pod:
-    """The pod with the GPUs that it asks for; without the annotation if not enough of them are free now.
+    """Return the pod with the GPUs that it requests; without the annotation if not enough GPUs are free now.
 
-    Those of its job that wait get theirs with it, all or none: two jobs that had a half each would wait for ever.
-    `is_live` tells of a pod of any run whether it may still use what it has.
+    All waiting pods of its job get their GPUs together or not at all, because two jobs with half of theirs each would
+    wait forever. `is_live` returns whether a pod of any run may still use its GPUs.
     """
 
+    if HELD in pod.metadata.annotations:
+        return pod
+
     def change(everyone: list[Pod]) -> list[Pod]:
+        if not asked_by_pod(pod.spec):
+            return [_holding(one, []) for one in everyone if _same(one, pod)]
         holders = [one for one in everyone if HELD in one.metadata.annotations and is_live(one)]
         taken = {name for one in holders for name in one.metadata.annotations[HELD].split(",")}
         free = [name for name in available if name not in taken]
@@ -91,19 +94,12 @@ def hold(store: Store, pod: Pod, available: Sequence[str], is_live: Callable[[Po
             return []
         return [_holding(one, [free.pop(0) for _ in range(asked_by_pod(one.spec))]) for one in waiting]
 
-    if HELD in pod.metadata.annotations:
-        return pod
-    if not asked_by_pod(pod.spec):
-        changed = store.change_pods(lambda everyone: [_holding(one, []) for one in everyone if _same(one, pod)])
-    else:
-        changed = store.change_pods(change)
-    there = next((one for one in changed if _same(one, pod)), None)
-    # Another one of its job may have taken them for it.
+    there = next((one for one in store.change_pods(change) if _same(one, pod)), None)
+    # Another pod of the job may have taken this pod's GPUs together with its own.
     return there or next((one for one in store.children(Pod, _owner(pod)) if _same(one, pod)), pod)
 
 
 def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStatus:
-    """The status of a pod for which not enough GPUs are free; `peers` are the pods of its job."""
     together = _waiting_with(pod, peers)
     others = f" for this replica and {len(together) - 1} more of its job" if len(together) > 1 else ""
     wanted = f"{_asked_together(together)} of this machine's {len(available)} GPUs"
@@ -113,7 +109,7 @@ def waiting(pod: Pod, peers: Sequence[Pod], available: Sequence[str]) -> PodStat
 
 
 def _waiting_with(pod: Pod, everyone: Sequence[Pod]) -> list[Pod]:
-    """The pods of its job, itself among them, that ask for GPUs and have none yet."""
+    """Return the pods of the same job, including this one, that request GPUs and have none yet."""
     return [
         one
         for one in everyone
@@ -146,18 +142,11 @@ def _amount(value: str | float) -> int:
     try:
         return quantity.whole(value)
     except ValueError:
-        return 0  # judged elsewhere: the manifest itself is wrong
-
-
-def _entries(folder: Path) -> list[str]:
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
+        return 0  # validation reports the quantity
 
 
 def _listed(environ: Mapping[str, str]) -> int:
-    """What NVIDIA's own tool lists: on some systems, such as WSL, nothing else knows of them."""
+    """Count the GPUs that nvidia-smi lists: on some systems, such as WSL, nothing else knows about them."""
     program = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if program is None:
         return 0

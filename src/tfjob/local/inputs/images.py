@@ -1,9 +1,8 @@
-"""What an image name means on this machine: an interpreter, a working folder and a command.
+"""What runs in place of an image on this machine: an interpreter, a working folder and a command.
 
-An image is looked up in the configuration: by its full name, by its name without tag and digest, then among the
-patterns in the order of the files. A container that says its own command needs no entry and runs in the chosen
-environment: the `--python` of the command line, else the nearest `.venv` upward from the manifest, else the
-interpreter that runs this tool.
+The configuration is searched for an image by its full name, by its name without tag and digest, then by patterns in the
+order of the files. A container with a command needs no entry. It runs in the chosen environment: `--python` of the
+command line, else the nearest `.venv` upward from the manifest, else the interpreter that runs tfjob.
 """
 
 from __future__ import annotations
@@ -14,92 +13,87 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.local.inputs import environment
 from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
 _PYTHON_NAMES = ("python", "python3")
 
 
 class ImageError(Refusal):
-    """An image or an interpreter that means nothing on this machine."""
+    """An image or an interpreter that this machine does not have."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What stands in for a container's image.
+    """What replaces a container's image.
 
-    `command` and `args` are the image's ENTRYPOINT and CMD as far as the configuration states them; `links` are the
-    names of Python that must be led to `python` because its own folder has none, or another one, of that name.
-    `folders` are paths of the image, and what is seen there here.
+    `command` and `args` are the image's ENTRYPOINT and CMD, as far as the configuration states them. `links` are the
+    names of Python that need a link to `python`, because its folder has no such program or a different one. `folders`
+    maps paths of the image to folders of this machine.
     """
 
     python: Path
-    path_prefix: list[Path]
     workdir: Path
-    command: list[str] | None = None
-    args: list[str] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[str, ...] = ()
-    folders: Mapping[str, Path] = field(default_factory=dict)
+    command: list[str]
+    args: list[str]
+    env: Mapping[str, str]
+    links: tuple[str, ...]
+    folders: Mapping[str, Path]
 
 
 def resolve(
     container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path, module: str = ""
 ) -> Runtime:
-    """The runtime of a container; `python` is the command line's choice, `project` the manifest's folder.
+    """Return the runtime of a container; `python` is that of the command line, `project` the manifest's folder.
 
-    With `module`, our own interpreter is used instead if only that one has the module.
+    If a `module` is given and only the interpreter of tfjob has it, that interpreter is used.
     """
     image = container.get("image") or ""
-    entry = find_entry(image, config)
-    if not container.get("command") and (entry is None or not (entry.command or entry.args)):
+    entry = find_entry(image, config) or ImageEntry(name=image, file=Path(PROJECT_FILE))
+    if not (container.get("command") or entry.command or entry.args):
         name = container.get("name", "")
         raise ImageError(
             f'container "{name}" has no command, and tfjob does not know what image "{image}" runs',
-            "Give the container a command, or add one for the image to "
-            f'{entry.file if entry else PROJECT_FILE}:\n[images."{entry.name if entry else image}"]\n'
-            'command = ["python", "main.py"]',
+            f"Give the container a command, or add one for the image to {entry.file}:\n"
+            f'[images."{entry.name}"]\ncommand = ["python", "main.py"]',
         )
-    interpreter = interpreter_of(entry, python=python, project=project)
+    interpreter = _interpreter(entry, python, project)
     if module:
         interpreter = interpreter_with(module, interpreter, _has_module_remembered)
-    workdir = container.get("workingDir") or (entry and entry.workdir) or project
+    names = {name: interpreter.parent / name for name in _PYTHON_NAMES}
     return Runtime(
         python=interpreter,
-        path_prefix=[interpreter.parent],
-        workdir=Path(workdir),
-        command=list(entry.command) if entry and entry.command else None,
-        args=list(entry.args) if entry and entry.args else None,
-        env=entry.env if entry else {},
-        links=tuple(name for name in _PYTHON_NAMES if not _same_file(interpreter.parent / name, interpreter)),
-        folders=_existing_folders(entry) if entry else {},
+        workdir=Path(container.get("workingDir") or entry.workdir or project),
+        command=list(entry.command or ()),
+        args=list(entry.args or ()),
+        env=entry.env,
+        links=tuple(name for name, path in names.items() if not (path.exists() and path.samefile(interpreter))),
+        folders=_existing_folders(entry),
     )
 
 
 def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str, str]) -> list[str]:
-    """The words that are executed, by Kubernetes' rule for command, args, ENTRYPOINT and CMD.
+    """Return the arguments to execute, by the rule of Kubernetes for command, args, ENTRYPOINT and CMD.
 
-    `$(VAR)` is expanded in the manifest's words and never in the image's.
+    `$(VAR)` is expanded in arguments of the manifest, never in those of the image.
     """
     command = [environment.expand(word, variables) for word in container.get("command") or []]
     args = [environment.expand(word, variables) for word in container.get("args") or []]
     if command:
         return command + args
-    return (runtime.command or []) + (args or runtime.args or [])
+    return runtime.command + (args or runtime.args)
 
 
 def write_links(runtime: Runtime, folder: Path) -> Path | None:
-    """Make `folder` with the links that the runtime needs, to stand first on PATH; None when it needs none."""
+    """Create `folder` with the links that the runtime needs first on PATH; return None if it needs none."""
     if not runtime.links:
         return None
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +105,6 @@ def write_links(runtime: Runtime, folder: Path) -> Path | None:
 
 
 def find_entry(image: str, config: Config) -> ImageEntry | None:
-    """The entry for an image name, or None."""
     bare = _TAG_OR_DIGEST.sub("", image, count=1)
     for name in (image, bare):
         if name in config.images:
@@ -122,33 +115,29 @@ def find_entry(image: str, config: Config) -> ImageEntry | None:
     return None
 
 
-def interpreter_of(entry: ImageEntry | None, *, python: Path | None, project: Path) -> Path:
-    """The absolute path of the interpreter: the image entry's own, else the chosen environment's."""
-    if entry is not None and entry.python:
-        found = shutil.which(entry.python)
-        return _existing(Path(found or entry.python), entry, "python")
-    if entry is not None and entry.virtualenv is not None:
+def _interpreter(entry: ImageEntry, python: Path | None, project: Path) -> Path:
+    if entry.python:
+        return _existing(Path(shutil.which(entry.python) or entry.python), entry, "python")
+    if entry.virtualenv is not None:
         return _existing(entry.virtualenv / "bin" / "python", entry, "virtualenv")
     return chosen_interpreter(python, project)
 
 
 def chosen_interpreter(python: Path | None, project: Path) -> Path:
-    """`--python` (an interpreter, its name, or a virtualenv's folder), else the project's `.venv`, else our own."""
+    """Return `--python` (an interpreter, its name, or a virtualenv), else the project's `.venv`, else our own."""
     if python is not None:
         found = python / "bin" / "python" if python.is_dir() else Path(shutil.which(python) or python)
         if not _executable(found):
-            raise ImageError(
-                f"--python {python}: no Python interpreter found", "Pass an interpreter or the folder of a virtualenv."
-            )
+            hint = "Pass an interpreter or the folder of a virtualenv."
+            raise ImageError(f"--python {python}: no Python interpreter found", hint)
         return found.absolute()
     for folder in upward(project):
         venv = folder / ".venv"
         if (venv / "pyvenv.cfg").is_file():
             found = venv / "bin" / "python"
             if not _executable(found):
-                raise ImageError(
-                    f"the virtualenv {venv} has no interpreter", "Create it again, or choose one with --python."
-                )
+                hint = "Create it again, or choose one with --python."
+                raise ImageError(f"the virtualenv {venv} has no interpreter", hint)
             return found
     return Path(sys.executable)
 
@@ -164,21 +153,20 @@ def interpreter_with(module: str, chosen: Path, has: Callable[[Path, str], bool]
 
 
 def has_module(python: Path, name: str) -> bool:
-    """Whether an interpreter has a module; it is looked for and not imported."""
+    """Return whether an interpreter finds a module, without importing it."""
     program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
     done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return done.returncode == 0
 
 
 _has_module_remembered = cache(has_module)
-"""For pods: one that cannot start is tried every other second."""
+"""For pods that cannot start, which are retried every other second."""
 
 
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
     if not _executable(path):
-        raise ConfigError(
-            entry.file, f"no Python interpreter at {path}", "Correct the path, or create it.", key=entry.key(setting)
-        )
+        text = f"no Python interpreter at {path}"
+        raise ConfigError(entry.file, text, "Correct the path, or create it.", key=entry.key(setting))
     return path.absolute()
 
 
@@ -192,10 +180,3 @@ def _existing_folders(entry: ImageEntry) -> Mapping[str, Path]:
 
 def _executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

@@ -1,4 +1,4 @@
-"""What a pod reads by reference: ConfigMaps, Secrets, and its own fields (`fieldRef`, `resourceFieldRef`)."""
+"""What a pod refers to: ConfigMaps, Secrets, and its own fields (`fieldRef`, `resourceFieldRef`)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.api import quantity
+from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from tfjob.api.objects import Pod
-
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class MissingReference(Refusal):
-    """A pod refers to an object, or to a key of one, that does not exist and is not optional."""
+    """A reference to an object, or to a key of one, that does not exist and is not optional."""
 
     def __init__(self, kind: str, name: str, key: str = "") -> None:
         super().__init__(
@@ -38,15 +34,15 @@ class MissingReference(Refusal):
 
 @dataclass(frozen=True)
 class References:
-    """How to find the documents of the pod's own namespace by name; None where there is none."""
+    """Lookups of ConfigMaps and Secrets by name, in the pod's namespace; None if there is no such object."""
 
     config_map: Callable[[str], Mapping[str, Any] | None]
     secret: Callable[[str], Mapping[str, Any] | None]
 
     def find(self, kind: str, reference: Mapping[str, Any], *, binary: bool) -> dict[str, bytes] | None:
-        """The contents that `reference` names; None when they are missing and optional.
+        """Return the contents that `reference` names; None if they are missing and optional.
 
-        A ConfigMap's `binaryData` counts only where `binary` is true: as files, not as variables.
+        The `binaryData` of a ConfigMap is only included if `binary` is true: it can be files, but not variables.
         """
         wanted = reference.get("name") or reference.get("secretName") or ""
         document = self.config_map(wanted) if kind == CONFIG_MAP else self.secret(wanted)
@@ -60,7 +56,7 @@ class References:
 
 
 def brought(documents: Iterable[Mapping[str, Any]], namespace: str, kept: References) -> References:
-    """What the documents of a manifest give a job of `namespace`, then what earlier manifests left there (`kept`)."""
+    """Look up objects in the documents of a manifest, then among those that earlier manifests left (`kept`)."""
     own = {
         (document["kind"], document["metadata"]["name"]): document
         for document in documents
@@ -73,7 +69,6 @@ def brought(documents: Iterable[Mapping[str, Any]], namespace: str, kept: Refere
 
 
 def contents(kind: str, document: Mapping[str, Any]) -> dict[str, bytes]:
-    """Key by key what a ConfigMap or Secret document holds, encoded fields decoded."""
     plain, encoded = ("data", "binaryData") if kind == CONFIG_MAP else ("stringData", "data")
     held = {key: _decoded(kind, document, key, value) for key, value in (document.get(encoded) or {}).items()}
     return held | {key: str(value).encode() for key, value in (document.get(plain) or {}).items()}
@@ -92,7 +87,7 @@ def _decoded(kind: str, document: Mapping[str, Any], key: str, value: object) ->
 
 @dataclass(frozen=True)
 class Node:
-    """This machine as the node that a pod runs on; `cpus` and `memory` stand in for limits that are not set."""
+    """This machine as the node of a pod; `cpus` and `memory` are the limits of containers that set none."""
 
     name: str
     ip: str = "127.0.0.1"
@@ -102,7 +97,7 @@ class Node:
 
 
 def field_value(path: str, pod: Pod, node: Node) -> str:
-    """The text of a `fieldRef.fieldPath`; the pod's address must already be in its status."""
+    """Return the string of a `fieldRef.fieldPath`; the pod's address must already be in its status."""
     meta = pod.metadata
     if match := _SUBSCRIPT.fullmatch(path):
         return (meta.labels if match[1] == "labels" else meta.annotations).get(match[2], "")
@@ -125,7 +120,7 @@ def field_value(path: str, pod: Pod, node: Node) -> str:
 
 
 def resource_value(reference: Mapping[str, Any], container: Mapping[str, Any], node: Node) -> str:
-    """The text of a `resourceFieldRef` about `container`: a whole number, rounded up, in units of the divisor."""
+    """Return the string of a `resourceFieldRef`: a whole number, rounded up, in units of the divisor."""
     resource = reference.get("resource") or ""
     group, _, name = resource.partition(".")
     if group not in ("limits", "requests") or name not in ("cpu", "memory", "ephemeral-storage"):
@@ -150,10 +145,8 @@ def _field_lines(values: Mapping[str, str]) -> str:
     return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(values.items()))
 
 
-def container_named(
-    reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None
-) -> Mapping[str, Any]:
-    """The container that a `resourceFieldRef` is about: the one that it names, else `default`."""
+def container_of(reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return the container that a `resourceFieldRef` names, or `default` if it names none."""
     wanted = reference.get("containerName") or (default or {}).get("name", "")
     for container in (*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())):
         if container.get("name") == wanted:

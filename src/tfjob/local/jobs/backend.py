@@ -1,4 +1,4 @@
-"""This machine's jobs as the commands see them: the store, the logs on disk, and who drives a run."""
+"""The jobs of this machine as the commands see them: the store, the logs on disk, and the drivers of runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,7 @@ from tfjob.controller.kind import INTERRUPTED
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica, is_suspended, summary
 from tfjob.jobs.replicas import container_names, replica_name
 from tfjob.jobs.sync_backend import Inline, SyncBackend
-from tfjob.local.jobs.runs import (
-    edit_owner,
-    ensure_driven,
-    find_run,
-    is_at_rest,
-    is_cut_off,
-    job_of,
-    list_runs,
-    owner_of,
-    resumed,
-    suspended,
-)
+from tfjob.local.jobs import runs
 from tfjob.local.run.driver_lock import DRIVER_LOG, is_driven, needs_driver, start_background
 from tfjob.local.state.database import is_disk_full
 from tfjob.local.state.errors import Refusal
@@ -47,12 +36,12 @@ Sleep = Callable[[float], Awaitable[None]]
 
 DEFAULT_NAMESPACE = "default"
 BATCH = 1000
-"""Lines of a log that are handed over at once."""
+"""Lines of a log that are yielded together."""
 STEP_SECONDS = 0.1
 MOST_DRIVERS = 5
-"""How many drivers a command starts for a run before it gives up."""
+"""Drivers that a command starts for a run before it gives up."""
 LOOK_SECONDS = 0.5
-"""How often a follower looks for new attempts."""
+"""Seconds between checks for new attempts while logs are followed."""
 
 
 class DriverFailed(Refusal):
@@ -71,9 +60,9 @@ class LocalBackend:
     shared = False
 
     def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
-        """Without a namespace names are looked for in `default`, and `@latest` is the newest of all.
+        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces.
 
-        `sleep` is the only thing that methods wait for: `asyncio.sleep` or, without an event loop, `Inline.sleep`.
+        `sleep` is all that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop.
         """
         self.home = home
         self.store = store
@@ -83,28 +72,27 @@ class LocalBackend:
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         namespace = None if all_namespaces else self.namespace
-        return [record(run) for run in list_runs(self.store, namespace, everything=everything)]
+        return [record(run) for run in runs.list_runs(self.store, namespace, everything=everything)]
 
     async def find(self, name: str) -> Record:
-        return record(find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
+        return record(runs.find_run(self.store, name, self.namespace, latest_of_all=self._anywhere))
 
     async def refresh(self, record_: Record) -> Record | None:
         run = self.store.run(record_.uid)
         return None if run is None else record(run)
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
-        """Start background drivers; where that fails, or they could record nothing, jobs are still shown."""
+        """Start background drivers; jobs are shown even if a driver cannot start or could not record anything."""
         if not self.store.writable or is_disk_full(self.home.database):
             return list(records)
         unsettled = {run.uid: run for run in self.store.unsettled()}
         known = [unsettled[one.uid] for one in records if one.uid in unsettled]
         for run in known:
             with suppress(OSError, sqlite3.Error):
-                ensure_driven(self.home, self.store, run)
+                runs.ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
     async def pause(self, record_: Record, seconds: float) -> None:
-        """Looks at a file are cheap: a short sleep."""
         await self._sleep(min(seconds, STEP_SECONDS))
 
     async def replicas(self, record_: Record) -> list[Replica]:
@@ -116,24 +104,22 @@ class LocalBackend:
         return [event for _, event in self.store.events(record_.uid)]
 
     async def storage(self, record_: Record) -> str:
-        """A folder of this machine; only a TFJob has storage of its own."""
         if not isinstance(record_.object, TFJob):
             return ""
         from tfjob.local.pod.machine import machine_of
-        from tfjob.local.state.errors import Refusal
         from tfjob.local.volumes.job_storage import folder_of
 
         try:
             machine = machine_of(self.home, self.store, self._run(record_))
         except (OSError, msgspec.DecodeError, Refusal):
-            return ""  # somebody removed the record by hand, or broke the configuration since
+            return ""  # the user removed the record or broke the configuration
         return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         from tfjob.records.log_reader import runs_of
 
         run = self._run(record_)
-        return list(runs_of(owner_of(run), run.folder, replica))
+        return list(runs_of(runs.owner_of(run), run.folder, replica))
 
     def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         return self._follow(record_, query) if query.follow else self._read(record_, query)
@@ -142,8 +128,8 @@ class LocalBackend:
         from tfjob.records.log_reader import choose, read, runs_of
 
         run = self._run(record_)
-        runs = choose(runs_of(owner_of(run), run.folder, query.replica), previous=query.previous)
-        kept = read(runs, tail=query.tail, since=query.since)
+        chosen = choose(runs_of(runs.owner_of(run), run.folder, query.replica), previous=query.previous)
+        kept = read(chosen, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
             await self._sleep(0)
@@ -153,41 +139,38 @@ class LocalBackend:
         return {"job.yaml": msgspec.to_builtins(record_.object), "pods.yaml": msgspec.to_builtins(pods)}
 
     async def change(self, record_: Record, change: Callable[[Any], Any]) -> Record:
-        edit_owner(self.store, self._run(record_), change)
+        runs.edit_owner(self.store, self._run(record_), change)
         (changed,) = await self.ensure_driven([await self.refresh(record_) or record_])
         return changed
 
     async def wait_until_stopped(self, record_: Record) -> None:
-        """Waits for the pods to end, driving the run if nobody does."""
         await self._drive_until_settled(record_.uid)
 
     async def suspend(self, record_: Record, reason: str) -> Record:
-        return await self.change(record_, lambda job: suspended(job, reason))
+        return await self.change(record_, lambda job: runs.suspended(job, reason))
 
     async def resume(self, record_: Record) -> Record:
         run = self._run(record_)
-        while run.root == run.uid and is_driven(run):  # what it was doing before must have ended
+        while run.root == run.uid and is_driven(run):  # its earlier work must end first
             await self._sleep(STEP_SECONDS)
         self.store.set_attached(run.root, attached=False, boot=boot_id())
-        edit_owner(self.store, run, resumed)
+        runs.edit_owner(self.store, run, runs.resumed)
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
     async def delete(self, record_: Record) -> None:
-        """Ends the run if it lives, then removes its record and its logs."""
         from tfjob.local.run.lifetime import remove_run
 
         run = self._run(record_)
         if run.current and needs_driver(run):
             self.store.update(run.uid, marked_for_deletion)
-            with suppress(DriverFailed):  # what it leaves is removed without it
+            with suppress(DriverFailed):  # remove_run also works without a driver
                 await self._drive_until_settled(record_.uid)
         while run.root == run.uid and is_driven(run):
             await self._sleep(STEP_SECONDS)
         remove_run(self.store, run)
 
     async def running(self, record_: Record) -> dict[str, list[str]]:
-        """By replica, the names of its containers."""
         return {
             replica_name(pod): container_names(pod.spec)
             for pod in self.store.children(Pod, record_.uid)
@@ -195,7 +178,6 @@ class LocalBackend:
         }
 
     async def execute(self, record_: Record, replica: str, container: str, command: Sequence[str], *, tty: bool) -> int:
-        """Enters the container."""
         from tfjob.local.run.pod_folder import pod_folder
         from tfjob.local.sandbox.exec import NotRunningError, exec_in
 
@@ -209,7 +191,7 @@ class LocalBackend:
     async def tensorboard(
         self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
     ) -> None:
-        """Starts one of its own for all, also beside the one that a run's driver has: a driver's ends with the run."""
+        """Start one TensorBoard for all jobs, in addition to that of a driver, which ends with its run."""
         from tfjob.local.jobs import tensorboard
         from tfjob.local.pod.machine import machine_of
         from tfjob.plan.build.settings import Settings
@@ -220,9 +202,10 @@ class LocalBackend:
         for record_ in records:
             run = self._run(record_)
             machine = machine_of(self.home, self.store, run)
-            # Two runs of one job are told apart by their ids.
+            # Runs of the same job are shown by id.
             name = record_.name if names.count(record_.name) == 1 else record_.id
-            views[name] = tensorboard.view(deployment(job_of(run), Settings()), machine, run.folder / "tensorboard")
+            wanted = deployment(runs.job_of(run), Settings())
+            views[name] = tensorboard.view(wanted, machine, run.folder / "tensorboard")
         tensorboard.show(views, port, ready)
 
     async def port_forward(
@@ -235,30 +218,30 @@ class LocalBackend:
 
     def _run(self, record_: Record) -> Run:
         run = self.store.run(record_.uid)
-        # Somebody may remove it while we look; then this name is as good as any other that is gone.
-        return run or find_run(self.store, record_.id, record_.namespace)
+        # If another process has just removed the run, runs.find_run reports that it does not exist.
+        return run or runs.find_run(self.store, record_.id, record_.namespace)
 
     async def _drive_until_settled(self, uid: str) -> None:
         started = 0
-        while (run := self.store.run(uid)) is not None and not is_at_rest(self.store, run):
+        while (run := self.store.run(uid)) is not None and not runs.is_at_rest(self.store, run):
             if started == MOST_DRIVERS and not is_driven(run):
                 raise DriverFailed(run)
-            started += ensure_driven(self.home, self.store, run)
+            started += runs.ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
     async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import POLL, Follower, sources_of
 
         uid, run = record_.uid, self._run(record_)
-        sources = sources_of(owner_of(run), run.folder, query.replica)
+        sources = sources_of(runs.owner_of(run), run.folder, query.replica)
         with Follower(sources, tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
                 present = self.store.run(uid)
-                over = present is None or is_at_rest(self.store, present)
+                over = present is None or runs.is_at_rest(self.store, present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in sources_of(owner_of(run), run.folder, query.replica):
+                    for source in sources_of(runs.owner_of(run), run.folder, query.replica):
                         follower.add(source)
                     yield []
                 if lines := follower.poll():
@@ -271,19 +254,17 @@ class LocalBackend:
 
 @contextmanager
 def open_backend(home: Home, namespace: str, *, write: bool) -> Iterator[SyncBackend[LocalBackend]]:
-    """The jobs of a state folder, for synchronous callers; see `open_state`."""
     with open_state(home, write=write) as (_, store):
         yield sync_backend(home, store, namespace)
 
 
 def sync_backend(home: Home, store: Store, namespace: str = "") -> SyncBackend[LocalBackend]:
-    """The synchronous form of a backend; without an event loop, because loading asyncio would slow every command."""
+    """Return the synchronous form of a backend; without asyncio, because loading it would slow down every command."""
     return SyncBackend(Inline(), LocalBackend(home, store, Inline.sleep, namespace))
 
 
 @asynccontextmanager
 async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[LocalBackend]:
-    """The jobs of a state folder, for the thread of an event loop; see `open_state`."""
     import asyncio
 
     with open_state(home, write=write) as (_, store):
@@ -291,18 +272,18 @@ async def connect(home: Home, namespace: str, *, write: bool) -> AsyncIterator[L
 
 
 def record(run: Run) -> Record:
-    """A run as a command shows it: one that was cut off is suspended, whatever it last wrote."""
-    owner = owner_of(run)
+    """Return a run as commands show it; an interrupted run is runs.suspended, whatever its status says."""
+    owner = runs.owner_of(run)
     status = summary(owner)
     state, reason = status.state or "Pending", status.reason
-    if is_cut_off(run):
+    if runs.is_cut_off(run):
         state, reason = SUSPENDED, INTERRUPTED
     elif is_suspended(owner) and not is_finished(status):
         state, reason = SUSPENDED, owner.metadata.annotations.get(SUSPEND_REASON, SUSPENDED)
     elif state == SUSPENDED and not is_suspended(owner):
-        state, reason = "Pending", RESUMING  # whoever waits for its end must not take the rest before for it
+        state, reason = "Pending", RESUMING  # not runs.suspended, because `wait` would return
     if (state, reason) == (SUSPENDED, INTERRUPTED):
-        # Its replicas ended with it, and nobody was left to write that down.
+        # Its replicas ended with the driver, which could not record that.
         if isinstance(owner, TFJob):
             owner = replace(owner, status=replace(owner.status, ready=f"0/{len(desired(owner))}"))
         else:

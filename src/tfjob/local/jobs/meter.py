@@ -1,4 +1,4 @@
-"""What the replicas of a run use: CPU and memory of the processes below their supervisors."""
+"""The CPU and memory that the replicas of a run use: all processes below their supervisors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tfjob.jobs.backend import Usage
 from tfjob.local.sandbox import pod_files, processes
 
 CPU_SECONDS, TREE_SECONDS = 1.0, 5.0
-"""How often, at most, the time of known processes is read; and who they are and their memory, which costs much more.
+"""The shortest intervals between readings of CPU time, and of the processes and their memory, which cost much more.
 
-Whose processes are not known yet is looked for as often as time is read.
+While the processes of a pod are not known, they are looked for as often as CPU time is read.
 """
 SHARE = 0.005
-"""Of a core, that either may take: many processes, or large ones, are measured more seldom."""
+"""The largest share of a core for each reading: many or large processes are measured less often."""
 
 
 @dataclass
 class _Measured:
-    """The processes of a pod, and what they had used when."""
+    """The processes of a pod and their last reading."""
 
     supervisor: int
     pids: list[int] = field(default_factory=list)
@@ -31,7 +31,7 @@ class _Measured:
 
 
 class Meter:
-    """Measures pods, by their folders, when it is time to; in between it repeats what it found."""
+    """Measures pods, by their folders, at intervals; in between it returns the last values."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -41,7 +41,7 @@ class Meter:
         self._cost = 0.0
 
     def measure(self, pods: Mapping[str, Path]) -> dict[str, Usage]:
-        """By the keys of `pods`; a pod whose processes are not to be seen is left out."""
+        """Return usage by the keys of `pods`, without pods whose processes cannot be seen."""
         now = self._clock()
         known = [self._pods.get(folder) for folder in pods.values()]
         patience = TREE_SECONDS if all(one and one.pids for one in known) else CPU_SECONDS
@@ -53,7 +53,7 @@ class Meter:
         return {name: Usage(one.cpu, one.memory) for name, one in found.items() if one.pids}
 
     def _find(self, pods: Mapping[str, Path]) -> None:
-        """Who belongs to each pod, and their memory: shared pages in part, for forked replicas share most of theirs."""
+        """Find the processes of each pod and their memory; shared pages are divided among forked replicas."""
         known, self._pods = self._pods, {}
         for folder in pods.values():
             before = known.get(folder)
@@ -64,7 +64,7 @@ class Meter:
             shares = {pid: processes.proportional_memory(pid) for pid in resident}
             one.memory = sum(resident[pid] if share is None else share for pid, share in shares.items())
             if not set(one.pids).issuperset(resident):
-                one.used = None  # what a new one has used before we knew it was not used just now
+                one.used = None  # the earlier CPU time of a new process does not belong to this interval
             one.pids = list(resident)
 
     def _read(self, now: float) -> None:
@@ -78,14 +78,13 @@ class Meter:
 
 
 def _cost(work: Callable[[], None]) -> float:
-    """Does it, and says how long this process was busy with it."""
     begun = time.process_time()
     work()
     return time.process_time() - begun
 
 
 def _supervisor(folder: Path) -> int:
-    """The supervisor of a pod; 0 when there is none, or its number is another's by now."""
+    """Return the process id of a pod's supervisor; 0 if it has ended, even if the id is in use again."""
     identity = pod_files.read_json(f"{folder}/supervisor.json")
     if not identity or processes.start_time(identity["pid"]) != identity["startTime"]:
         return 0

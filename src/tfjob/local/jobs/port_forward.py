@@ -1,4 +1,4 @@
-"""The pods of this machine as the ends of forwarded ports."""
+"""Pods of this machine as the targets of forwarded ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tfjob.api.objects import Deployment, Pod, Service
 from tfjob.jobs.backend import NotFound, Record
 from tfjob.jobs.port_forward import LOCALHOST, Kept
-from tfjob.local.pod.relay import relay
+from tfjob.local.pod.relay import join
 from tfjob.local.state import addresses
 from tfjob.local.state.store import Store
 
@@ -27,7 +27,7 @@ class LocalPlace:
         return [one for one in found if labels.items() <= one.metadata.labels.items()]
 
     async def pods_of(self, owner: Deployment | Service) -> list[Pod]:
-        """By owner, because other runs may have pods with the same labels; a Service selects within its own tree."""
+        """Return pods by owner, because other runs may have the same labels; a Service selects in its own tree."""
         if isinstance(owner, Deployment):
             return self._store.children(Pod, owner.metadata.uid)
         run = self._store.run(owner.metadata.owner_references[0].uid)
@@ -36,11 +36,13 @@ class LocalPlace:
         return [pod for pod in pods if owner.spec["selector"].items() <= pod.metadata.labels.items()]
 
     async def connect(self, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Over the pod's address; a pod may have another port than the one that it asked for."""
+        """Connect to the pod's address; the pod may have another port in place of the requested one."""
         owner, name = pod.metadata.owner_references[0].uid, pod.metadata.name
         _, ports = addresses.leases(self._store.connection, owner).get(name, ("", {}))
         try:
-            await relay(reader, writer, pod.status.pod_ip or LOCALHOST, ports.get(port, port))
+            connection = await asyncio.open_connection(pod.status.pod_ip or LOCALHOST, ports.get(port, port))
         except OSError as error:
+            writer.close()
             why = os.strerror(error.errno) if error.errno else str(error)
             raise NotFound(f"pod {name} does not answer on port {port}: {why}") from None
+        await join(reader, writer, *connection)

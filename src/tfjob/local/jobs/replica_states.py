@@ -1,4 +1,4 @@
-"""The state of every replica of a run, from its pod or from what its pods left on disk."""
+"""The state of every replica of a run, from its pod or from the files of its pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from tfjob.records.pods import PodRecord, history
 
 
 def replicas(store: Store, run: Run) -> list[Replica]:
-    """Every replica that the job asks for, with its pod's state if it has one; of a Deployment, its pods."""
     job = owner_of(run)
     if isinstance(job, Deployment):
         return _servers(store, run)
@@ -36,15 +35,12 @@ def replicas(store: Store, run: Run) -> list[Replica]:
 
 def _servers(store: Store, run: Run) -> list[Replica]:
     past = history(run.folder)
-    return [
-        replica_of(
-            pod.metadata.name,
-            pod,
-            _trace(run, pod, past.get(pod.metadata.name, [])),
-            restarts=restarts_in_place(pod),
-        )
-        for pod in store.children(Pod, run.uid)
-    ]
+    found = []
+    for pod in store.children(Pod, run.uid):
+        name = pod.metadata.name
+        trace = _trace(run, pod, past.get(name, []))
+        found.append(replica_of(name, pod, trace, restarts=restarts_in_place(pod)))
+    return found
 
 
 def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
@@ -62,7 +58,7 @@ def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
 
 
 def _newest(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> PodStatus | None:
-    """The status that the supervisor wrote, which is sooner than the driver reads it, or the stored one."""
+    """Return the status that the supervisor wrote, which is newer than the stored one, unless the pod has ended."""
     written = left[-1].status if left else None
     if pod is None:
         return written

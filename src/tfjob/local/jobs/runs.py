@@ -31,7 +31,6 @@ def owner_of(run: Run) -> TFJob | Deployment:
 
 
 def edit_owner(store: Store, run: Run, change: Callable[[Any], Any]) -> None:
-    """Apply `change` to the job or the Deployment of a run."""
     store.update(run.uid, edit(TYPES[run.key.kind], change))
 
 
@@ -52,14 +51,14 @@ def resumed(owner: Any) -> Any:
 
 
 def is_expired(run: Run) -> bool:
-    """Return whether the time to live of a finished job is over; its record stays."""
+    """Return whether the TTL of a finished job has passed; its record stays."""
     job = owner_of(run)
     until = expiry(job, job.status) if isinstance(job, TFJob) else None
     return until is not None and until <= datetime.now(UTC)
 
 
 def is_cut_off(run: Run) -> bool:
-    """Return whether a run that should continue lost the process, or the boot, that kept it alive."""
+    """Return whether an unfinished run has lost the process, or the boot, that kept it alive."""
     owner = owner_of(run)
     return not is_finished(summary(owner)) and not is_suspended(owner) and is_interrupted(run)
 
@@ -78,7 +77,7 @@ def is_at_rest(store: Store, run: Run) -> bool:
 def ensure_driven(home: Home, store: Store, run: Run) -> bool:
     """Start a background driver if a run needs one and has none.
 
-    A run that was interrupted does not continue: its root is suspended, and the driver only ends what is left of it.
+    An interrupted run does not continue: its root is suspended, and the driver only ends the remaining processes.
     """
     if not needs_driver(run) or is_driven(run):
         return False
@@ -88,7 +87,7 @@ def ensure_driven(home: Home, store: Store, run: Run) -> bool:
 
 
 def _suspend_root(store: Store, run: Run) -> None:
-    # Imported here: the kinds load the whole plan, which no other command on this machine needs.
+    # Imported late: the kinds load the whole plan, which commands rarely need.
     from tfjob.kinds import machine_kinds
 
     root = store.run(run.root)
@@ -98,8 +97,7 @@ def _suspend_root(store: Store, run: Run) -> None:
 
 
 def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
-    """Return the runs that `ps` shows: those whose name means them, or all."""
-    runs = _shown(store.runs(namespace, current=None if everything else True))
+    runs = _shown(store.runs(namespace, everything=everything))
     return runs if everything else [run for run in runs if not is_expired(run)]
 
 
@@ -109,9 +107,9 @@ def _shown(runs: Iterable[Run]) -> list[Run]:
 
 
 def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
-    """The run that `name` means: a job's name, a run's id (`mnist.1`), `@latest`, or a unique beginning.
+    """Return the run that `name` refers to: a job's name, a run's id (`mnist.1`), `@latest`, or a unique prefix.
 
-    `latest_of_all` makes `@latest` the newest of every namespace: who has just started a job means that one.
+    `latest_of_all` takes `@latest` from all namespaces.
     """
     known = _shown(store.runs(None if latest_of_all and name == finding.LATEST else namespace))
     found = finding.find(known, name)

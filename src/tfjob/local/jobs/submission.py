@@ -36,7 +36,7 @@ from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 @dataclass(frozen=True)
 class Submission:
-    """A job or a Deployment, its Services, the other objects of its manifest, and how it uses this machine."""
+    """A job or a Deployment, its Services, the other objects of its manifest, and its options."""
 
     owner: TFJob | Deployment
     services: Sequence[Service]
@@ -47,7 +47,6 @@ class Submission:
 
 
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
-    """Store an owner and its objects; the name must be free, or its last run over, and its Services of no other run."""
     owner, options = submission.owner, submission.options
     refuse_if_taken(store, submission)
     keep_objects(home, store, submission.objects, owner.metadata.namespace)
@@ -66,7 +65,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
 
 
 def _keep_service(store: Store, service: Service, run: Run) -> None:
-    """Store a Service as a child of a run. Raises Refusal if another run took its name just now."""
+    """Store a Service as a child of a run. Raises Refusal if another run has just taken its name."""
     reference = OwnerReference(
         api_version=run.stored.api_version, kind=run.key.kind, name=run.name, uid=run.uid, controller=True
     )
@@ -78,7 +77,7 @@ def _keep_service(store: Store, service: Service, run: Run) -> None:
 
 
 def refuse_if_taken(store: Store, submission: Submission) -> None:
-    """Raise NameInUse or Refusal unless an owner can have its name, and its Services theirs."""
+    """Raise NameInUse or Refusal if the name of the owner or of one of its Services is taken."""
     namespace, name, kind = submission.owner.metadata.namespace, submission.owner.metadata.name, submission.owner.kind
     for other in TYPES.keys() - {kind}:
         found = store.current(Key(namespace, name, other))
@@ -94,7 +93,7 @@ def refuse_if_taken(store: Store, submission: Submission) -> None:
 
 
 def _is_in_use(run: Run) -> bool:
-    """Return whether a run is neither over nor stopped or interrupted."""
+    """Return whether a run is neither finished nor stopped nor interrupted."""
     owner = owner_of(run)
     if is_finished(summary(owner)) or is_expired(run):
         return False
@@ -103,14 +102,13 @@ def _is_in_use(run: Run) -> bool:
 
 
 def _can_change(run: Run) -> bool:
-    """Return whether a run is a Deployment that another submission updates."""
     owner = owner_of(run)
     is_going = owner.metadata.deletion_timestamp is not None or is_suspended(owner)
     return isinstance(owner, Deployment) and run.root == run.uid and _is_in_use(run) and not is_going
 
 
 def running_server(store: Store, submission: Submission) -> Run | None:
-    """Return the run that a submission updates, if there is one. Raises Refusal for what cannot be updated."""
+    """Return the run that a submission updates, if there is one. Raises Refusal for changes that are not possible."""
     owner = submission.owner
     run = store.current(Key(owner.metadata.namespace, owner.metadata.name, owner.kind))
     if run is None or not isinstance(owner, Deployment) or not _can_change(run):
@@ -128,9 +126,9 @@ def running_server(store: Store, submission: Submission) -> Run | None:
 
 
 def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
-    """Give a Deployment that runs the labels, annotations, spec and Services of its manifest; False if it has them.
+    """Apply labels, annotations, spec and Services of a manifest to a running Deployment; False if nothing changes.
 
-    As with `kubectl apply`, a number of replicas and Services that the manifest does not mention stay.
+    As with `kubectl apply`, a replica count and Services that the manifest does not mention stay.
     """
     new, present = submission.owner, run.decode(Deployment)
     assert isinstance(new, Deployment)
@@ -142,11 +140,11 @@ def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
         return replace(old, metadata=metadata, spec={**kept, **new.spec})
 
     known = {one.metadata.name: one for one in store.children(Service, run.uid)}
-    others = [one for one in submission.services if not _is_alike(one, known.get(one.metadata.name))]
+    others = [one for one in submission.services if _visible(one) != _visible(known.get(one.metadata.name))]
     if not others and changed(present) == present:
         return False
     for one in others:
-        # As a new object: the driver opens its ports, and closes those that it no longer has.
+        # As a new object, so that the driver opens its ports and closes the old ones.
         if old := known.get(one.metadata.name):
             store.remove_child(old.metadata.uid)
         _keep_service(store, one, run)
@@ -155,13 +153,11 @@ def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
     return True
 
 
-def _is_alike(service: Service, other: Service | None) -> bool:
-    shown = [(one.spec, one.metadata.labels, one.metadata.annotations) for one in (service, other) if one]
-    return len(shown) > 1 and shown[0] == shown[1]
+def _visible(service: Service | None) -> object:
+    return service and (service.spec, service.metadata.labels, service.metadata.annotations)
 
 
 def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
-    """Raise Refusal if a run other than that one has a Service of that name."""
     for found in store.objects(Service, service.namespace):
         if found.metadata.name == service.name:
             holder = store.run(found.metadata.owner_references[0].uid)
@@ -171,7 +167,6 @@ def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
 
 
 def _deletion(run: Run) -> str:
-    """Return the command that deletes a run."""
     return f"tfjob delete {run.name}" + ("" if run.key.namespace == "default" else f" -n {run.key.namespace}")
 
 
@@ -185,9 +180,9 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
 
 
 def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
-    """Record an event if the job's storage holds files: a job of that name in another project may have left them.
+    """Record an event if the job's storage contains files: a job of that name in another project may have left them.
 
-    A user who maps the volume to a folder knows what is in it.
+    A user who maps the volume to a folder knows what it contains.
     """
     if VOLUME in mapped:
         return

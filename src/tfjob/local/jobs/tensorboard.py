@@ -1,4 +1,4 @@
-"""TensorBoard in the foreground, for `tfjob tensorboard`: of one job or of several, also of finished ones.
+"""TensorBoard in the foreground, for `tfjob tensorboard`: for one job or several, running or finished.
 
 The process belongs to the command and ends with it.
 """
@@ -28,7 +28,7 @@ PROGRAM = f"""
 import ctypes, os, sys
 parent = int(sys.argv.pop(1))
 try:
-    ctypes.CDLL(None).prctl(1, 15)  # SIGTERM when the command ends, in whatever way
+    ctypes.CDLL(None).prctl(1, 15)  # SIGTERM when the command ends, for any reason
 except AttributeError:
     pass
 if os.getppid() != parent:
@@ -42,7 +42,7 @@ STEP_SECONDS, GRACE_SECONDS = 0.05, 5.0
 
 @dataclass(frozen=True)
 class TensorBoardView:
-    """What to start: an interpreter that has TensorBoard, the folder as it is called here, its variables."""
+    """What to start: an interpreter that has TensorBoard, the real folder to show, the environment variables."""
 
     python: Path
     log_dir: str
@@ -50,7 +50,7 @@ class TensorBoardView:
 
 
 def view(deployment: Deployment, machine: Machine, folder: Path) -> TensorBoardView:
-    """The TensorBoard that a job asks for, its folders made; `folder` is for volumes that only it has."""
+    """Return the TensorBoard of a job and create its volumes; `folder` holds those that belong to it alone."""
     metadata = ObjectMeta(name=deployment.metadata.name, namespace=deployment.metadata.namespace)
     pod = Pod(metadata=metadata, spec=deployment.spec["template"]["spec"])
     (container,) = pod.spec["containers"]
@@ -62,10 +62,10 @@ def view(deployment: Deployment, machine: Machine, folder: Path) -> TensorBoardV
 
 
 def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardView:
-    """Several jobs in one: a new folder in which each of their folders has the name of its job.
+    """Return one TensorBoard for several jobs: a new folder in which each job's folder has the name of the job.
 
-    Links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs share only once and
-    knows no commas in paths. Raises Refusal for an object store, which no link leads to.
+    The folder contains links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs
+    share only once and does not support commas in paths. Raises Refusal for an object store, which cannot be linked.
     """
     for name, one in views.items():
         if "://" in one.log_dir:
@@ -79,7 +79,7 @@ def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardVi
 
 
 class Server:
-    """A TensorBoard process; `log` is the file that it writes to."""
+    """A TensorBoard process that writes to the file `log`."""
 
     def __init__(self, shown: TensorBoardView, log: Path, port: int = 0) -> None:
         self._log = log
@@ -92,7 +92,7 @@ class Server:
                 stderr=output,
                 env=shown.env,
                 cwd="/",
-                start_new_session=True,  # a Ctrl-C is for us, who end it in order
+                start_new_session=True,  # Ctrl-C goes to the command, which then stops it
             )
 
     @property
@@ -109,7 +109,6 @@ class Server:
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Ends it."""
         self._process.terminate()
         try:
             self._process.wait(GRACE_SECONDS)
@@ -119,7 +118,6 @@ class Server:
 
 
 def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
-    """One TensorBoard of some jobs in the foreground until it ends or is interrupted; `ready` is told where it is."""
     with tempfile.TemporaryDirectory() as place:
         shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
         server = Server(shown, Path(place, "log"), free_port(port))
@@ -136,7 +134,7 @@ def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable
 
 
 def free_port(wanted: int | None) -> int:
-    """The port to ask for: the one that is wanted if it is free, without a wish the usual one, or 0 for any."""
+    """Return the wanted port if it is free; without one, the usual port if it is free, else 0 for any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""From a pod to what its supervisor is told: interpreters, words, variables, folders, limits."""
+"""From a pod to the spec of its supervisor: interpreters, arguments, environment variables, folders, limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tfjob.api import quantity
 from tfjob.api.objects import NEEDED_MODULE, Pod
 from tfjob.local.inputs import environment, gpus, images
 from tfjob.local.inputs.references import Node, References
-from tfjob.local.pod import probes
 from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_own_ports, rewrite_peers
 from tfjob.local.sandbox import pod_spec
 from tfjob.local.state.config import Config
@@ -46,10 +45,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Assembled:
-    """A pod ready to be launched; `notes` are what its user should know, such as a claim made just now.
+    """A pod ready to start; `notes` are messages for the user, such as a claim that was created.
 
-    `spec` is kept on disk and holds nothing of a Secret, unless a folder is called by one (subPathExpr); `shown_env` is
-    what the manifest declares, without it too.
+    `spec` is stored on disk and contains nothing of a Secret, unless a folder is named after one (subPathExpr).
+    `shown_env` is the declared environment with secret values hidden.
     """
 
     spec: pod_spec.PodSpec
@@ -70,41 +69,36 @@ def assemble(
     now: datetime,
     dry_run: bool = False,
 ) -> Assembled:
-    """Resolves a pod completely; raises Refusal for what is missing. With `dry_run` nothing is made on disk."""
-    containers = [*(pod.spec.get("initContainers") or []), *(pod.spec.get("containers") or [])]
+    """Resolve a pod completely. Raises Refusal if something is missing. With `dry_run` nothing is created on disk."""
+    inits, mains = (pod.spec.get(group) or [] for group in ("initContainers", "containers"))
+    containers = {container["name"]: container for container in (*inits, *mains)}
+    module = pod.metadata.annotations.get(NEEDED_MODULE, "")
     runtimes = {
-        container["name"]: images.resolve(
-            container,
-            machine.config,
-            python=machine.python,
-            project=machine.project,
-            module=pod.metadata.annotations.get(NEEDED_MODULE, ""),
-        )
-        for container in containers
+        name: images.resolve(one, machine.config, python=machine.python, project=machine.project, module=module)
+        for name, one in containers.items()
     }
     variables = {
-        container["name"]: _environment(container, pod, machine, runtimes[container["name"]], folder, dry_run)
-        for container in containers
+        name: _environment(one, pod, machine, runtimes[name], None if dry_run else folder / "bin")
+        for name, one in containers.items()
     }
     context = volume_context(pod, machine, folder)
     resolved = volumes.resolve(
         context,
-        {name: _shown(value) if dry_run else value.declared for name, value in variables.items()},
+        {name: value.shown() if dry_run else value.declared for name, value in variables.items()},
         {name: runtime.folders for name, runtime in runtimes.items()},
     )
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)
     for name in () if dry_run else variables:
         job_storage.make_folders(variables[name].declared, resolved.mounts[name])
-    asked = [claim for claim in fresh if claim.name not in _own_claims(pod)]
-    notes = [f"no manifest declares claim {claim.name}: created it at {claim.folder}" for claim in asked]
+    # Users need no note about the claims that tfjob creates for the storage of jobs.
+    own = {claim_name(owner.name) for owner in pod.metadata.owner_references}
+    undeclared = [claim for claim in fresh if claim.name not in own]
+    notes = [f"no manifest declares claim {claim.name}: created it at {claim.folder}" for claim in undeclared]
     texts = _Texts(pod, machine.level, network, resolved, notes)
     specs = {
-        container["name"]: _container(container, machine, runtimes[container["name"]], variables, resolved, texts)
-        for container in containers
+        name: _container(one, machine, runtimes[name], variables[name].shown(), texts)
+        for name, one in containers.items()
     }
-    for container in containers:
-        if found := _probes(container, pod, texts):
-            specs[container["name"]]["probes"] = found
     spec: pod_spec.PodSpec = {
         "schema": pod_spec.SCHEMA,
         "uid": pod.metadata.uid,
@@ -119,24 +113,12 @@ def assemble(
         "hosts": str(hosts),
         "backoff": machine.backoff,
         "log": {"maxBytes": machine.config.log_max_bytes, "files": machine.config.log_files},
-        "tmpfs": [
-            {
-                "name": tmpfs.name,
-                "path": str(tmpfs.path),
-                "size": tmpfs.size,
-                "secret": tmpfs.secret,
-                "folders": list(tmpfs.folders),
-            }
-            for tmpfs in resolved.tmpfs
-        ],
-        "initContainers": [specs[container["name"]] for container in pod.spec.get("initContainers") or []],
-        "containers": [specs[container["name"]] for container in pod.spec.get("containers") or []],
+        "tmpfs": resolved.tmpfs,
+        "initContainers": [specs[container["name"]] for container in inits],
+        "containers": [specs[container["name"]] for container in mains],
     }
     secrets: pod_spec.Secrets = {
-        "env": {
-            name: {key: texts.of(name, text) for key, text in value.variables().items()}
-            for name, value in variables.items()
-        },
+        "env": {name: texts.of_all(name, value.variables()) for name, value in variables.items()},
         "files": {
             volume: {
                 path: {"data": base64.b64encode(file.data).decode(), "mode": file.mode} for path, file in files.items()
@@ -145,26 +127,12 @@ def assemble(
         },
         "argv": {},
     }
-    shown_env = {
-        name: {key: texts.of(name, text) for key, text in _shown(value).items()} for name, value in variables.items()
-    }
-    for container in containers:
-        name = container["name"]
-        words = images.argv(container, runtimes[name], variables[name].declared)
-        whole = [texts.of(name, word) for word in words]
+    for name, container in containers.items():
+        whole = [texts.of(name, word) for word in images.argv(container, runtimes[name], variables[name].declared)]
         if whole != specs[name]["argv"]:
             secrets["argv"][name] = whole
+    shown_env = {name: texts.of_all(name, value.shown()) for name, value in variables.items()}
     return Assembled(spec, secrets, shown_env, resolved.mounts, texts.notes)
-
-
-def _own_claims(pod: Pod) -> set[str]:
-    """The claims that nobody asked for, so that nobody needs to be told of them."""
-    return {claim_name(owner.name) for owner in pod.metadata.owner_references}
-
-
-def _shown(variables: environment.Environment) -> dict[str, str]:
-    shown = variables.shown()
-    return {name: shown[name] for name in variables.declared}
 
 
 def grace_of(pod: Pod) -> float:
@@ -172,40 +140,43 @@ def grace_of(pod: Pod) -> float:
     return DEFAULT_GRACE if seconds is None else float(seconds)
 
 
+@dataclass
 class _Texts:
-    """Texts of a container as they must read at this level: peers and mount paths replaced where need be."""
+    """Rewrites strings of a container for the level: replaces peers, ports and mount paths where needed."""
 
-    def __init__(
-        self, pod: Pod, level: pod_spec.Level, network: Sequence[Peer], resolved: volumes.Volumes, notes: list[str]
-    ) -> None:
-        self.ports = next((peer.ports for peer in network if peer.name == pod.metadata.name), {})
-        """The ports that the pod has in place of others."""
-        self._pod = pod
-        self._level = level
-        self._network = network
-        self._resolved = resolved
-        self.notes = notes
+    pod: Pod
+    level: pod_spec.Level
+    network: Sequence[Peer]
+    resolved: volumes.Volumes
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        self.ports = next((peer.ports for peer in self.network if peer.name == self.pod.metadata.name), {})
+        """The ports that the pod has in place of its own, by the port that they replace."""
+
+    def of_all(self, container: str, texts: Mapping[str, str]) -> dict[str, str]:
+        return {key: self.of(container, text) for key, text in texts.items()}
 
     def of(self, container: str, text: str) -> str:
-        return rewrite_own_ports(self._with_peers(container, text), self._pod, self.ports)
+        return rewrite_own_ports(self._with_peers(container, text), self.pod, self.ports)
 
     def _with_peers(self, container: str, text: str) -> str:
-        if self._level == "full":
-            return rewrite_peers(text, self._network, names=True)
-        mapping = self._resolved.rewrites(container)
-        own = (mount for mount in self._resolved.mounts[container] if mount.volume == VOLUME)
+        if self.level == "full":
+            return rewrite_peers(text, self.network, names=True)
+        mapping = self.resolved.rewrites(container)
+        own = (mount for mount in self.resolved.mounts[container] if mount.volume == VOLUME)
         ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
-        for path in volumes.rewrite_all_paths([text], mapping):
+        for path in volumes.mount_paths_in(text, mapping):
             if path in ours:
-                continue  # nobody wrote it: it comes from our own variables
-            note = f"{path} is {mapping[path]} on this machine, because level {self._level} cannot mount volumes"
+                continue  # not the user's: it comes from variables that tfjob sets
+            note = f"{path} is {mapping[path]} on this machine, because level {self.level} cannot mount volumes"
             if note not in self.notes:
                 self.notes.append(note)
-        return rewrite_peers(volumes.rewrite_paths(text, mapping), self._network, names=False)
+        return rewrite_peers(volumes.rewrite_paths(text, mapping), self.network, names=False)
 
 
 def volume_context(pod: Pod, machine: Machine, folder: Path) -> volumes.Context:
-    """What the volumes of a pod are resolved by; `folder` is for those that only it has."""
+    """Return the context for the volumes of a pod; `folder` holds those that belong to the pod alone."""
     return volumes.Context(
         pod=pod,
         folder=folder,
@@ -217,31 +188,24 @@ def volume_context(pod: Pod, machine: Machine, folder: Path) -> volumes.Context:
 
 
 def _environment(
-    container: Mapping[str, Any],
-    pod: Pod,
-    machine: Machine,
-    runtime: images.Runtime,
-    folder: Path,
-    dry_run: bool,
+    container: Mapping[str, Any], pod: Pod, machine: Machine, runtime: images.Runtime, links: Path | None
 ) -> environment.Environment:
-    links = None if dry_run else images.write_links(runtime, folder / "bin")
+    """Return the environment of a container; `links` is the folder for links to Python, None to create none."""
+    linked = images.write_links(runtime, links) if links else None
+    devices = {gpus.VISIBLE: gpus.NONE} if machine.cpu else gpus.variables(pod, container)
     return environment.resolve(
         container,
         pod,
         references=machine.references,
         node=machine.node,
         environ=machine.environ,
-        path_prefix=[*([links] if links else []), *runtime.path_prefix],
-        image={**runtime.env, **_thread_limits(container, machine), **_devices(container, pod, machine)},
+        path_prefix=[*([linked] if linked else []), runtime.python.parent],
+        image={**runtime.env, **_thread_limits(container, machine), **devices},
     )
 
 
-def _devices(container: Mapping[str, Any], pod: Pod, machine: Machine) -> dict[str, str]:
-    return {gpus.VISIBLE: gpus.NONE} if machine.cpu else gpus.variables(pod, container)
-
-
 def _thread_limits(container: Mapping[str, Any], machine: Machine) -> dict[str, str]:
-    """Where no cgroup can hold a CPU limit, the libraries are at least told how many threads to start."""
+    """Limit the threads of libraries if no cgroup can enforce the CPU limit."""
     cpu = float(quantity.parse(_limits(container).get("cpu") or 0))
     if not cpu or machine.limits != "poll":
         return {}
@@ -254,19 +218,17 @@ def _container(
     container: Mapping[str, Any],
     machine: Machine,
     runtime: images.Runtime,
-    variables: Mapping[str, environment.Environment],
-    resolved: volumes.Volumes,
+    variables: Mapping[str, str],
     texts: _Texts,
 ) -> pod_spec.ContainerSpec:
-    name = container["name"]
-    limits = _limits(container)
+    name, limits = container["name"], _limits(container)
     spec: pod_spec.ContainerSpec = {
         "name": name,
-        "argv": [texts.of(name, word) for word in images.argv(container, runtime, _shown(variables[name]))],
+        "argv": [texts.of(name, word) for word in images.argv(container, runtime, variables)],
         "cwd": texts.of(name, str(runtime.workdir)),
         "mounts": [
             {"source": str(mount.source), "target": mount.target, "readOnly": mount.read_only}
-            for mount in resolved.mounts[name]
+            for mount in texts.resolved.mounts[name]
         ],
         "memory": quantity.whole(limits.get("memory") or 0),
         "cpu": float(quantity.parse(limits.get("cpu") or 0)),
@@ -276,17 +238,14 @@ def _container(
     }
     if container.get("restartPolicy"):
         spec["restartPolicy"] = container["restartPolicy"]
+    if any(field.endswith("Probe") for field in container):
+        from tfjob.local.pod import probes  # few containers have any
+
+        address = texts.pod.status.pod_ip or LOOPBACK
+        found = probes.resolve(container, address=address, ports=texts.ports, text=lambda word: texts.of(name, word))
+        if found:
+            spec["probes"] = found
     return spec
-
-
-def _probes(container: Mapping[str, Any], pod: Pod, texts: _Texts) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
-    """The probes of a container, at the address and the ports that its pod has on this machine."""
-    return probes.resolve(
-        container,
-        address=pod.status.pod_ip or LOOPBACK,
-        ports=texts.ports,
-        text=lambda word: texts.of(container["name"], word),
-    )
 
 
 def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What this machine gives a run: the level and the limits that are possible, and what its options come to now."""
+"""What this machine offers a run: the possible level and limits, and the resolved options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.assembly import Machine
-from tfjob.local.sandbox import capabilities
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -31,7 +30,7 @@ LEVELS: tuple[Level, ...] = ("ports", "addresses", "full")
 
 @dataclass(frozen=True)
 class Choice:
-    """A level and a way to hold limits, with the reason for anything less than the best."""
+    """A level and a way to enforce limits, with notes on why they are not the best ones."""
 
     level: Level
     limits: Limits
@@ -39,7 +38,9 @@ class Choice:
 
 
 def choose(wanted_level: str, wanted_limits: str) -> Choice:
-    """What this machine offers of what was asked for; `auto` means the best it can do, more than that is refused."""
+    """Return what this machine can do; `auto` means the best. Raises Refusal for a request beyond that."""
+    from tfjob.local.sandbox import capabilities  # imported late: drivers do not need it
+
     found = capabilities.probe()
     best = capabilities.level(found)
     notes = []
@@ -61,7 +62,6 @@ def choose(wanted_level: str, wanted_limits: str) -> Choice:
 
 
 def machine_of(home: Home, store: Store, run: Run) -> Machine:
-    """The machine as one run sees it."""
     kept = kept_references(home, store, run.key.namespace)
 
     def config_map(name: str) -> Mapping[str, Any] | None:
@@ -74,7 +74,6 @@ def machine_of(home: Home, store: Store, run: Run) -> Machine:
 
 
 def kept_references(home: Home, store: Store, namespace: str) -> References:
-    """The ConfigMaps and Secrets that manifests have left in a namespace."""
     secrets = Secrets(home.secrets)
     return References(
         config_map=lambda name: store.object(Key(namespace, name, "ConfigMap")),
@@ -83,7 +82,6 @@ def kept_references(home: Home, store: Store, namespace: str) -> References:
 
 
 def machine_with(home: Home, options: Options, references: References, settings: Config) -> Machine:
-    """Return the machine for a run with these options and this configuration."""
     return Machine(
         config=settings,
         level=options.level,
@@ -101,7 +99,7 @@ def machine_with(home: Home, options: Options, references: References, settings:
 
 
 def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """What replicas get of the caller's environment; kept with the run, so that a restart finds the same."""
+    """Return the part of the caller's environment that replicas get; it is stored, so that restarts get the same."""
     return {**environment.from_host(environ), "PATH": environ.get("PATH", environment.DEFAULT_PATH)}
 
 

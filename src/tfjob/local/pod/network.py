@@ -1,12 +1,12 @@
-"""The addresses of a run and of everything that it owns: one for every name, the same for its whole life.
+"""The addresses of a run and of everything that it owns: one per name, unchanged for the life of the run.
 
 A pod has the address of its headless Service, which has the same name. Any other Service with a selector has its own
-address, at which the driver forwards connections, and for browsers ports of 127.0.0.1.
+address, where the driver forwards connections, and ports of 127.0.0.1 for browsers.
 
-At full level every pod has a hosts file, and strings stay as they are. Without mount namespaces,
+At level full every pod has a hosts file, and strings do not change. Without mount namespaces,
 `name.namespace.svc:port` in TF_CONFIG, command and environment is replaced with an address, and at the lowest level
-with a port of 127.0.0.1. A pod that cannot have a port itself gets another one in place of it, if its command or its
-environment names the port.
+with a port of 127.0.0.1. A pod that cannot have its port gets another one, if its command or its environment names the
+port.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tfjob.api.objects import OwnerReference, Pod, Service
 from tfjob.api.resources import DEPLOYMENTS
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
-from tfjob.local.state.addresses import AddressError, HostEntry
+from tfjob.local.state.addresses import AddressError
 from tfjob.local.state.store import Store
 
 HOSTS = Path("/etc/hosts")
 LOOPBACK = "127.0.0.1"
 TOLD_PORTS = ("tfjob-port", "tf-port")
-"""Names of ports that programs are told in TF_CONFIG, so that they can be others here."""
+"""Names of ports that programs read from TF_CONFIG, so that other ports can replace them."""
 FOR_BROWSERS = f"@{LOOPBACK}"
-"""What follows the name of a Service in the leases of its ports of 127.0.0.1."""
+"""Suffix of a Service's name in the leases of its ports of 127.0.0.1."""
 
 
 class Network:
-    """Leases for the pods and Services of a tree of runs; `notes` are what users should know about them."""
+    """Leases for the pods and Services of a tree of runs; `notes` are messages for users about them."""
 
     def __init__(self, store: Store, root: str, level: Level) -> None:
         self._store = store
         self._root = root
         self._level = level
         self._known: dict[str, dict[str, Peer]] = {}
-        """Every lease by the uid of its owner and its name; only this process makes new ones."""
+        """All leases by the uid of the owner and by name; only this process adds leases."""
         self.notes: list[str] = []
         self.version = 0
         """Changes with every lease."""
 
     def lease(self, child: Pod | Service) -> str:
-        """Lease what a pod and its Service need, which have one name, and return the address. Raises AddressError."""
+        """Lease what a pod and its Service of the same name need, and return the address. Raises AddressError."""
         owner, name, wanted = child.metadata.owner_references[0], child.metadata.name, told_ports(child)
         known = self._leases(owner.uid, child.metadata.namespace)
         if name not in known or (self._level == "ports" and not known[name].ports.keys() >= set(wanted)):
@@ -70,17 +70,17 @@ class Network:
         except AddressError as error:
             if not wanted:
                 raise
-            # A program of this machine listens on that port at every address: the pod gets another port.
+            # Another program listens on that port at every address, so the pod gets another port.
             ip = addresses.lease_address(cursor, owner.uid, name)
             others = {port: addresses.lease_port(cursor, owner.uid, name, port) for port in wanted}
             shown = ", ".join(map(str, others.values()))
-            # What people call it: the replica of a job, or the pod of a Deployment.
+            # As users know it: the replica of a job, or the pod of a Deployment.
             called = name if owner.kind == DEPLOYMENTS.kind else name.removeprefix(f"{owner.name}-")
             self.notes.append(f"{error.message}: {called} uses port {shown} instead")
             return ip, others
 
     def publish(self, service: Service) -> dict[int, int]:
-        """Return by port of a forwarded Service the port of 127.0.0.1 where this machine reaches it, and lease it."""
+        """Return the port of 127.0.0.1 for each port of a forwarded Service, and lease those that are missing."""
         found = published(self._store, service)
         wanted = told_ports(service)
         missing = [port for port in wanted if port not in found]
@@ -91,7 +91,7 @@ class Network:
         return {port: found[port] for port in wanted}
 
     def release(self, pod: Pod) -> None:
-        """Give up what a pod has whose name is not used again."""
+        """Release the leases of a pod whose name is not used again."""
         owner, name = pod.metadata.owner_references[0], pod.metadata.name
         if self._leases(owner.uid, pod.metadata.namespace).pop(name, None) is not None:
             with self._store.transaction() as cursor:
@@ -99,7 +99,6 @@ class Network:
             self.version += 1
 
     def at(self, child: Pod | Service, port: int) -> tuple[str, int]:
-        """Return where a port of a pod or a forwarded Service really is."""
         known = self._leases(child.metadata.owner_references[0].uid, child.metadata.namespace)
         peer = known.get(child.metadata.name)
         return (peer.ip, peer.ports.get(port, port)) if peer else (LOOPBACK, port)
@@ -119,29 +118,31 @@ class Network:
         return self._known[owner]
 
     def write_hosts(self, file: Path) -> None:
-        """Write the hosts file that all pods of a run share; in place, because they have it mounted."""
-        entries = [HostEntry(peer.ip, peer.name, peer.namespace) for peer in self.peers()]
-        namespace = entries[0].namespace if entries else ""
-        text = addresses.hosts_file(entries, _host_table(), namespace)
+        """Write the hosts file that all pods of a run share; in place, because the pods have it mounted."""
+        try:
+            base = HOSTS.read_text()
+        except OSError:
+            base = f"{LOOPBACK}\tlocalhost\n"
+        text = hosts_file(self.peers(), base)
         if not file.exists():
             file.write_text(text)
         elif file.read_text() != text:
-            with file.open("r+") as hosts:  # never empty, because a pod may read it now
+            with file.open("r+") as hosts:  # never empty, because a pod may read it at any time
                 hosts.write(text)
                 hosts.truncate()
 
 
 def is_forwarded(service: Service) -> bool:
-    """Return whether the driver forwards the ports of a Service, which then is not the name of one replica."""
+    """Return whether the driver forwards the ports of a Service; other Services are names of single replicas."""
     spec = service.spec
     headless = spec.get("clusterIP") == "None" or any(one.get("name") in TOLD_PORTS for one in spec.get("ports") or ())
     return bool(spec.get("selector")) and not headless and spec.get("type") != "ExternalName"
 
 
 def with_address(service: Service, pods: Iterable[Pod]) -> Service:
-    """Return a headless Service of a manifest as one that is forwarded: here a name has only one address.
+    """Turn a headless Service of a manifest into a forwarded one, because a name has only one address on this machine.
 
-    A name that means the pods themselves leads to the ports of their containers.
+    Its ports become those of the containers, because clients of a headless Service connect to pods directly.
     """
     if service.spec.get("clusterIP") != "None":
         return service
@@ -156,7 +157,7 @@ def with_address(service: Service, pods: Iterable[Pod]) -> Service:
 
 
 def told_ports(child: Pod | Service) -> list[int]:
-    """Return the ports of a pod or a Service that programs learn from strings, so that they can be others here."""
+    """Return the ports of a pod or a Service that programs read from strings, so that others can replace them."""
     if isinstance(child, Service):
         if is_forwarded(child):
             return [one["port"] for one in tcp_ports(child)]
@@ -167,7 +168,6 @@ def told_ports(child: Pod | Service) -> list[int]:
 
 
 def tcp_ports(service: Service) -> list[dict[str, Any]]:
-    """Return the ports of a Service that can be forwarded here."""
     return [one for one in service.spec.get("ports") or () if one.get("protocol", "TCP") == "TCP"]
 
 
@@ -185,7 +185,7 @@ def own_ports(pod: Pod) -> list[int]:
 
 
 def published(store: Store, service: Service) -> dict[int, int]:
-    """Return by port of a forwarded Service the port of 127.0.0.1 that the driver forwards, as far as it has one."""
+    """Return the leased port of 127.0.0.1 for each port of a forwarded Service that has one."""
     owner, name = service.metadata.owner_references[0].uid, service.metadata.name
     leases = addresses.leases(store.connection, owner)
     address, ports = leases.get(name, ("", {}))
@@ -193,36 +193,50 @@ def published(store: Store, service: Service) -> dict[int, int]:
 
 
 def planned(services: Sequence[Service], level: Level) -> list[Peer]:
-    """Return what a network may look like, for a dry run: nothing is leased."""
+    """Return an example of the network, for a dry run: nothing is leased."""
     found = []
     for number, service in enumerate(services):
-        name, namespace, wanted = service.metadata.name, service.metadata.namespace, told_ports(service)
-        if level != "ports":
-            found.append(Peer(name, namespace, f"127.77.{number // 254}.{number % 254 + 1}"))
-        else:
-            found.append(Peer(name, namespace, LOOPBACK, dict.fromkeys(wanted, addresses.FIRST_PORT + number)))
+        address, ports = f"127.77.{number // 254}.{number % 254 + 1}", dict[int, int]()
+        if level == "ports":
+            address, ports = LOOPBACK, dict.fromkeys(told_ports(service), addresses.FIRST_PORT + number)
+        found.append(Peer(service.metadata.name, service.metadata.namespace, address, ports))
     return found
 
 
-def _host_table() -> str:
-    try:
-        return HOSTS.read_text()
-    except OSError:
-        return f"{LOOPBACK}\tlocalhost\n"
+def hosts_file(peers: Sequence[Peer], base: str) -> str:
+    """Return `base` without the names of the peers, then the peers; pods run in the namespace of the first one."""
+    names = {peer: _names(peer, peers[0].namespace) for peer in peers}
+    taken = {name for some in names.values() for name in some}
+    lines = [kept for line in base.splitlines() if (kept := _without(line, taken)) is not None]
+    return "\n".join([*lines, *(f"{peer.ip}\t{' '.join(some)}" for peer, some in names.items())]) + "\n"
+
+
+def _names(peer: Peer, namespace: str) -> list[str]:
+    full = f"{peer.name}.{peer.namespace}"
+    short = [peer.name] if peer.namespace == namespace else []
+    return [f"{full}.svc", f"{full}.svc.cluster.local", full, *short]
+
+
+def _without(line: str, taken: set[str]) -> str | None:
+    address, *names = line.partition("#")[0].split() or [""]
+    if taken.isdisjoint(names):
+        return line
+    kept = [name for name in names if name not in taken]
+    return f"{address}\t{' '.join(kept)}" if kept else None
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A replica: its service's name, its address, and for ports that it cannot have, those that it has instead."""
+    """A pod or Service: its name, its address, and the ports that replace the ones it cannot have."""
 
     name: str
     namespace: str
     ip: str
-    ports: Mapping[int, int] = field(default_factory=dict)
+    ports: Mapping[int, int] = field(default_factory=dict, hash=False)
 
 
 def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:
-    """`text` with every `peer:port` as it must read here: with `names` only ports change, without them hosts too."""
+    """Replace the port, and without `names` also the host, of every `peer:port` in `text`."""
     for peer in peers:
         if peer.name in text and (peer.ports or not names):
             text = _pattern(peer).sub(partial(_address, peer, names), text)
@@ -230,7 +244,6 @@ def rewrite_peers(text: str, peers: Iterable[Peer], *, names: bool) -> str:
 
 
 def rewrite_own_ports(text: str, pod: Pod, ports: Mapping[int, int]) -> str:
-    """Return `text` with the ports that a pod has in place of its own."""
     for port in own_ports(pod) if ports else ():
         if port in ports:
             text = _own_port(port).sub(rf"\g<1>{ports[port]}", text)
@@ -238,7 +251,7 @@ def rewrite_own_ports(text: str, pod: Pod, ports: Mapping[int, int]) -> str:
 
 
 def _own_port(port: int) -> re.Pattern[str]:
-    """Match a port as servers get it: `8080`, `--port=8080`, `0.0.0.0:8080`; not where it belongs to others."""
+    """Match a port as servers get it: `8080`, `--port=8080`, `0.0.0.0:8080`; not after the name of another host."""
     host = r"(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[::\]|\*)?:"
     return re.compile(rf"(?<![^\s=])((?:{host})?){port}(?!\S)")
 

@@ -1,4 +1,4 @@
-"""From the probes of a container to what its supervisor runs: defaults, ports and addresses on this machine."""
+"""From the probes of a container to those of its supervisor: defaults, ports and addresses on this machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ FIELDS: Mapping[str, pod_spec.ProbeKind] = {
     "livenessProbe": "liveness",
 }
 _PATH = "/%:=&?~+!$,;'@()*[]#"
-"""What else may stay as it is in the path of a request."""
+"""Further characters that are not quoted in the path of a request."""
 
 
 def problems(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The fields of a container whose probe cannot run on this machine, each with the reason."""
     for field in FIELDS:
         if (probe := container.get(field)) and (problem := _problem(probe, container)):
             yield field, problem
@@ -29,9 +28,9 @@ def problems(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def resolve(
     container: Mapping[str, Any], *, address: str, ports: Mapping[int, int], text: Callable[[str], str]
 ) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
-    """The probes that can run here, at the pod's `address`.
+    """Return the probes that this machine can run, at the pod's `address`.
 
-    `ports` has those that the pod uses in place of others, and `text` rewrites an argument for this machine.
+    `ports` maps ports to those that the pod has instead, and `text` rewrites an argument for this machine.
     """
     found = {kind: container[field] for field, kind in FIELDS.items() if container.get(field)}
     return {
@@ -62,7 +61,7 @@ def _is_address(host: str | None) -> bool:
 
 
 def _port(target: Mapping[str, Any], container: Mapping[str, Any]) -> int | None:
-    """The port of a target, which may be named as one of the container's."""
+    """Return the port of a target, which may be the name of a port of the container."""
     named = {port.get("name"): port.get("containerPort") for port in container.get("ports") or []}
     port = target.get("port")
     if isinstance(port, str):
@@ -87,7 +86,7 @@ def _probe(
         "grace": None if grace is None else float(grace),
     }
     if not (target := probe.get("httpGet") or probe.get("tcpSocket")):
-        # As a kubelet does: of the variables only those that have their value in the manifest.
+        # Like a kubelet, expand only variables whose value is in the manifest.
         static = {one["name"]: str(one.get("value") or "") for one in container.get("env") or []}
         found["exec"] = [text(expand(word, static)) for word in probe["exec"]["command"]]
         return found

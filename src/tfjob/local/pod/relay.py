@@ -1,12 +1,7 @@
-"""Hand a TCP connection on to another address of this machine.
+"""Connect a TCP connection with another address of this machine.
 
-    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
-        await relay(reader, writer, pod_ip, 8501)
-
-    server = await asyncio.start_server(connected, service_ip, 80)
-
-Each direction ends on its own, so a client may close its sending side and still read the answer. A slow receiver
-slows its sender. The caller chooses the address for each connection, for example that of a ready pod.
+Each direction ends separately, so a client may close its sending side and still read the answer. A slow receiver slows
+its sender.
 """
 
 from __future__ import annotations
@@ -16,31 +11,20 @@ import asyncio
 CHUNK = 64 * 1024
 
 
-async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
-    """Connect to an address and copy both ways until both directions have ended; closes the connection given.
-
-    Raises OSError if the address does not answer. A connection that breaks later just ends.
-    """
-    try:
-        await join(reader, writer, *await asyncio.open_connection(host, port))
-    finally:
-        writer.close()
-
-
 async def join(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     from_there: asyncio.StreamReader,
     to_there: asyncio.StreamWriter,
 ) -> None:
-    """Copy both ways between two connections until both directions have ended, and close them."""
+    """Copy in both directions between two connections until both have ended, then close them."""
     try:
         async with asyncio.TaskGroup() as directions:
             directions.create_task(_copy(reader, to_there))
             directions.create_task(_copy(from_there, writer))
     except* OSError:
         for one in (writer, to_there):
-            one.transport.abort()  # the other end must not take what it got for all of it
+            one.transport.abort()  # so that the other end notices that data is missing
     finally:
         to_there.close()
         writer.close()

@@ -1,35 +1,33 @@
-"""This machine as the cluster of one root run and everything that it owns: their rows in the store."""
+"""This machine as the cluster of one root run and everything that the run owns: their rows in the store."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import Object, ObjectMeta, Pod, PodGroup, Service
+from tfjob.api.objects import Object, Pod, PodGroup, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
 from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
 from tfjob.local.pod.assembly import DEFAULT_GRACE
 from tfjob.local.pod.network import Network
-from tfjob.local.run.lifetime import highest_number
+from tfjob.local.run.lifetime import add_run
 from tfjob.local.state.addresses import AddressError
-from tfjob.local.state.home import Home, write_whole
+from tfjob.local.state.home import Home
 from tfjob.local.state.options import Options
-from tfjob.local.state.store import Run, Store, encode, marked_for_deletion
+from tfjob.local.state.store import Run, Store, marked_for_deletion
 
 LONGEST_SECONDS = 10**9
-"""Thirty years: a longer grace period would run past the calendar."""
+"""Thirty years: with a longer grace period the time of deletion may not be a valid date."""
 
 
 class LocalCluster:
-    """The cluster of one root run. The row of a pod is a wish, which the kubelet grants."""
+    """The cluster of one root run. It stores pods; the kubelet then starts and ends their processes."""
 
     def __init__(
         self,
@@ -51,11 +49,10 @@ class LocalCluster:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def look(self) -> None:
-        """Take note that the store may have changed."""
         self._looked.set()
 
     async def changes(self) -> AsyncIterator[Key]:
-        """Yield the keys of the root and of every owner that it owns, whenever they or their children changed."""
+        """Yield the keys of owners in the tree of the root that changed, or whose children changed."""
         while True:
             if self.store.changed():
                 for key in self._changed():
@@ -64,13 +61,12 @@ class LocalCluster:
             self._looked.clear()
 
     async def owner(self, key: Key) -> Any:
-        """Return the owner; None if its name means no run of this tree, or if nothing holds up its deletion."""
+        """Return the owner; None if the tree has no run of that name, or if the owner can be deleted now."""
         run = next((run for run in self.store.tree(self.root.uid) if run.key == key), None)
         return None if run is None or _is_going(run) else self.kinds[key.kind].decode(run.stored)
 
     async def complete(self, key: Key, owner: OwnerObject) -> bool:
-        """Return False: a manifest stays as it was given."""
-        return False
+        return False  # a manifest is never changed on this machine
 
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         kind = self._by_type.get(child)
@@ -79,11 +75,11 @@ class LocalCluster:
         return [_decoded(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
 
     async def create(self, child: Object) -> None:
-        """Store a child; a pod gets the address that belongs to its name, and an owner a run."""
+        """Store a child. A pod gets the address of its name; a child that is itself an owner gets a run."""
         if isinstance(child, PodGroup):
             raise Rejected("NoGangScheduler", "this machine has no gang scheduler")
         if type(child) in self._by_type:
-            self._create_run(child)
+            add_run(self.home, self.store, child, Options.load(self.root.folder).save, root=self.root.uid)
             return
         if isinstance(child, Pod):
             child = replace(child, status=replace(child.status, pod_ip=self._lease(child)))
@@ -92,18 +88,22 @@ class LocalCluster:
         self.store.create_child(child)
 
     async def update(self, child: Object) -> None:
-        """Write the spec of an owner that another one owns; no other child is ever updated here."""
+        """Write the spec of an owner that another owner owns; no other children are updated."""
         if type(child) not in self._by_type:
             raise Conflict(child.metadata.name)
         spec = msgspec.json.encode(cast("Any", child).spec)
-        self._update(child.metadata, lambda stored: replace(stored, spec=spec))
+        self.store.update_unchanged(child.metadata, lambda stored: replace(stored, spec=spec))
 
     async def remove_finalizer(self, key: Key, owner: OwnerObject, finalizer: str) -> None:
         kept = [one for one in owner.metadata.finalizers if one != finalizer]
-        self._update(owner.metadata, lambda stored: replace(stored, metadata=replace(stored.metadata, finalizers=kept)))
+
+        def change(stored: Stored) -> Stored:
+            return replace(stored, metadata=replace(stored.metadata, finalizers=kept))
+
+        self.store.update_unchanged(owner.metadata, change)
 
     async def delete(self, key: Key, uid: str) -> None:
-        """Mark a pod or an owner for deletion, so that processes can end first; anything else goes at once."""
+        """Mark a pod or an owner for deletion, so that its processes can end first; remove any other child now."""
         if self.store.run(uid) is not None:
             self.store.update(uid, marked_for_deletion)
         elif key.kind == "Pod":
@@ -114,11 +114,11 @@ class LocalCluster:
     async def update_status(self, key: Key, owner: Owner) -> Owner:
         status = msgspec.json.encode(self.kinds[key.kind].encode_status(owner))
         written: Any = owner
-        return cast("Owner", replace(written, metadata=self.store.update_status(owner.metadata, status)))
+        metadata = self.store.update_unchanged(owner.metadata, lambda stored: replace(stored, status=status))
+        return cast("Owner", replace(written, metadata=metadata))
 
     async def lost_nodes(self) -> frozenset[str]:
-        """Return none: there is one node, and it is this machine."""
-        return frozenset()
+        return frozenset()  # this machine is the only node
 
     def kept_as(self, child: str, key: Key) -> str:
         return child
@@ -127,18 +127,17 @@ class LocalCluster:
         self.publish_about(owner.metadata.uid, event)
 
     def publish_about(self, uid: str, event: Event) -> None:
-        """Keep an event with its run, and pass it on if a terminal shows the run."""
+        """Store an event of a run, and pass it on if a terminal shows the run."""
         self.store.add_event(uid, event.reason, event.message, warning=event.warning, now=datetime.now(UTC))
         if self._on_news and uid == self.root.uid:
             self._on_news(event)
 
     def publish_notes(self, uid: str) -> None:
-        """Publish what users should know about new leases."""
         while self.network.notes:
             self.publish_about(uid, Event("PortTaken", self.network.notes.pop(), warning=True))
 
     def collect(self) -> None:
-        """End everything that an owner owns whose deletion nothing holds up, then free its name."""
+        """Delete everything that belongs to owners under deletion without finalizers, then free their names."""
         runs = self.store.tree(self.root.uid)
         for run in runs:
             if not _is_going(run):
@@ -159,26 +158,6 @@ class LocalCluster:
         before, self._seen = self._seen, self.store.versions(self.root.uid)
         return [run.key for run in tree if before.get(run.uid) != self._seen.get(run.uid)]
 
-    def _create_run(self, child: Object) -> None:
-        namespace, name = child.metadata.namespace, child.metadata.name
-        made: list[Path] = []
-
-        def make_folder(number: int) -> Path:
-            folder = self.home.run_folder(namespace, name, number)
-            folder.mkdir(mode=0o700, parents=True)
-            made.append(folder)
-            Options.load(self.root.folder).save(folder)
-            write_whole(folder / "job.json", msgspec.json.format(encode(child)))
-            return folder
-
-        try:
-            above = highest_number(self.home, namespace, name)
-            self.store.add_owned_run(child, self.root.uid, make_folder, above)
-        except BaseException:
-            for folder in made:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-
     def _lease(self, child: Pod | Service) -> str:
         try:
             address = self.network.lease(child)
@@ -187,18 +166,9 @@ class LocalCluster:
         self.publish_notes(child.metadata.owner_references[0].uid)
         return address
 
-    def _update(self, read: ObjectMeta, change: Callable[[Stored], Stored]) -> None:
-        def fenced(stored: Stored) -> Stored:
-            if stored.metadata.resource_version != read.resource_version:
-                raise Conflict(read.name)
-            return change(stored)
-
-        if self.store.update(read.uid, fenced) is None:
-            raise Conflict(read.name)
-
 
 def _decoded(kind: Kind[Any], stored: Stored) -> Any:
-    """Return an owner that another one owns; of one that is not valid, what can be read."""
+    """Return a child that is itself an owner; if it is invalid, as much of it as can be read."""
     try:
         return kind.decode(stored)
     except Invalid as error:
@@ -206,13 +176,13 @@ def _decoded(kind: Kind[Any], stored: Stored) -> Any:
 
 
 def _is_going(run: Run) -> bool:
-    """Return whether an owner is being deleted and no finalizer holds that up; a cluster would have removed it."""
+    """Return whether an owner is under deletion and has no finalizers; an API server would have removed it."""
     metadata = run.stored.metadata
     return metadata.deletion_timestamp is not None and not metadata.finalizers
 
 
 def _terminating(stored: Stored) -> Stored:
-    """Return a pod marked with the time by which it should be gone, as on a cluster."""
+    """Return a pod with the time by which it should be gone as its deletion time, as on a cluster."""
     if stored.metadata.deletion_timestamp is not None:
         return stored
     seconds = msgspec.json.decode(stored.spec).get("terminationGracePeriodSeconds")

@@ -26,9 +26,9 @@ from tfjob.controller.actions import Action, Create, Delete, Event
 from tfjob.controller.kind import SUSPEND_REASON, Invalid, Observation, Plan, Stored
 
 TEMPLATE_HASH = "pod-template-hash"
-"""Label of a pod: the template that it was made of."""
+"""Label of a pod: the hash of its template."""
 LONGEST_PREFIX = 46
-"""Characters of a Deployment's name in those of its pods, which are host names of at most 63."""
+"""Longest part of a Deployment's name in the names of its pods, which are host names of at most 63 characters."""
 TRUE, FALSE = "True", "False"
 AVAILABLE, PROGRESSING, SUSPENDED = "Available", "Progressing", "Suspended"
 NOT_READY, CRASH_LOOP = "NotReady", "CrashLoopBackOff"
@@ -77,7 +77,7 @@ class DeploymentKind:
         return frozenset()
 
     def suspended(self, owner: Deployment, reason: str) -> Deployment:
-        """Return the Deployment with a note of the reason; it has no pods until the note is removed."""
+        """Return the Deployment annotated with the reason; it has no pods until the annotation is removed."""
         annotations = {SUSPEND_REASON: reason, **owner.metadata.annotations}
         return replace(owner, metadata=replace(owner.metadata, annotations=annotations))
 
@@ -93,19 +93,19 @@ def template_hash(template: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Fleet:
-    """The pods of a Deployment, by what a rollout asks about them; each list is in the order of their creation."""
+    """The pods of a Deployment, grouped for a rollout; each list has the oldest pod first."""
 
     wanted: int
     hash: str
     new: list[Pod]
     """Pods of the present template that are not being deleted and have not ended."""
     old: list[Pod]
-    """Such pods of older templates."""
+    """The same for pods of older templates."""
     ended: list[Pod]
     """Pods that have ended as a whole and are not being deleted yet."""
     all: list[Pod]
     available: frozenset[str]
-    """The uids of those that have been ready for `minReadySeconds`."""
+    """Uids of pods that have been ready for `minReadySeconds`."""
     again_at: datetime | None
     """When the next ready pod becomes available."""
 
@@ -133,20 +133,20 @@ class _Fleet:
     def actions(self, owner: Deployment) -> Sequence[Action]:
         if owner.spec.get("paused") and self.old and self.wanted:
             return _deletions(self.ended)
-        step = self._recreate() if is_recreated(owner.spec) else self._roll(*limits(owner.spec, self.wanted))
-        created, surplus = step
-        # Those that are not available first, then the newest: the others have proved themselves for longer.
+        created, surplus = (
+            self._recreate() if is_recreated(owner.spec) else self._roll(*limits(owner.spec, self.wanted))
+        )
+        # Delete unavailable pods first, then the newest ones.
         newest_first = self.new[::-1]
         excess = sorted(newest_first, key=self.is_available)[: max(0, len(self.new) - self.wanted)]
         return [*self._creations(owner, created), *_deletions([*self.ended, *excess, *surplus])]
 
     def _recreate(self) -> tuple[int, list[Pod]]:
-        """Return how many pods to create, and which old ones to delete."""
         older = any(pod.metadata.labels.get(TEMPLATE_HASH) != self.hash for pod in self.all)
         return 0 if older else self.wanted - len(self.new), self.old
 
     def _roll(self, surge: int, unavailable: int) -> tuple[int, list[Pod]]:
-        """Return how many pods to create, and which old ones to delete; the controller of Kubernetes counts so."""
+        """Return how many pods to create and which old ones to delete, counted as the controller of Kubernetes does."""
         total, least = len(self.new) + len(self.old), self.wanted - unavailable
         created = min(self.wanted - len(self.new), self.wanted + surge - total)
         unproved = sum(not self.is_available(pod) for pod in self.new)
@@ -199,14 +199,18 @@ def _ready_since(pod: Pod) -> datetime | None:
 def _status(owner: Deployment, fleet: _Fleet, now: datetime) -> DeploymentStatus:
     live = [*fleet.new, *fleet.old]
     _, unavailable = limits(owner.spec, fleet.wanted)
-    conditions = [_availability(owner, len(fleet.available) >= fleet.wanted - unavailable, now)]
+    if len(fleet.available) >= fleet.wanted - unavailable:
+        availability = TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability."
+    else:
+        availability = FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+    conditions = [_condition(owner.status, AVAILABLE, *availability, now)]
     complete = not fleet.old and len(fleet.new) == len(fleet.available) == fleet.wanted
     progress = ("NewReplicaSetAvailable", "") if complete else _obstacle(fleet)
     conditions.append(_condition(owner.status, PROGRESSING, TRUE, *progress, now))
     if reason := owner.metadata.annotations.get(SUSPEND_REASON):
         conditions.append(_condition(owner.status, SUSPENDED, TRUE, reason, "", now))
         if fleet.all and owner.status.conditions:
-            conditions = owner.status.conditions  # it is suspended when its pods have ended
+            conditions = owner.status.conditions  # suspended only once its pods have ended
     return DeploymentStatus(
         observed_generation=owner.metadata.generation,
         replicas=len(live),
@@ -218,16 +222,8 @@ def _status(owner: Deployment, fleet: _Fleet, now: datetime) -> DeploymentStatus
     )
 
 
-def _availability(owner: Deployment, enough: bool, now: datetime) -> PodCondition:
-    if enough:
-        found = TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability."
-    else:
-        found = FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
-    return _condition(owner.status, AVAILABLE, *found, now)
-
-
 def _obstacle(fleet: _Fleet) -> tuple[str, str]:
-    """Return a reason and a message: why the first pod that is not ready waits, or that the rollout is under way."""
+    """Return reason and message: why the first unready pod waits, or that the rollout is in progress."""
     for pod in (*fleet.new, *fleet.old):
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             waiting, ended = status.state.waiting, status.last_state.terminated
@@ -243,7 +239,6 @@ def _obstacle(fleet: _Fleet) -> tuple[str, str]:
 
 
 def _events(before: DeploymentStatus, after: DeploymentStatus) -> list[Event]:
-    """Return the event for a container that has ended and waits for its next start."""
     is_new = (before.reason, before.message) != (after.reason, after.message)
     return [Event("BackOff", after.message, warning=True)] if is_new and after.reason == CRASH_LOOP else []
 

@@ -1,8 +1,8 @@
 """The one process that drives a run and everything that it owns, under a lock, until nothing is left to do.
 
-An attached `run` drives in its own process and holds a lifeline: when it dies, in whatever way, the supervisors end
-their pods. A detached run is driven in the background; that process may be killed too, its pods go on, and the next
-command starts another one.
+An attached `run` drives in its own process and holds a lifeline: when the process ends, for any reason, the supervisors
+end their pods. A detached run has a driver in the background. If that process is killed, its pods keep running, and the
+next command starts another driver.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 RUNNING = "Running"
 TICK_SECONDS = 0.05
-"""Between two looks at pods that are ending."""
+"""Between two checks of pods that are ending."""
 
 
 class AlreadyDriven(Exception):
@@ -56,7 +56,7 @@ class AlreadyDriven(Exception):
 
 
 class Driver:
-    """Drives one root run, with everything that it owns, in this process."""
+    """Drives one root run and everything that it owns, in this process."""
 
     def __init__(
         self,
@@ -79,32 +79,30 @@ class Driver:
         self._troubles: dict[str, str] = {}
         self._given_up = False
         self._judged = -1
-        """The version of the store at which this driver last found that something is left to do."""
+        """The version of the store that this driver last checked for remaining work."""
         self._wakeups: Wakeups | None = None
         self._machines: dict[str, Machine] = {}
         self._services: Services | None = None
-        machine = self._machine(run)
+        machine, durations = self._machine(run), durations_from(os.environ)
         network = self._network = Network(store, run.uid, machine.level)
         kinds = list(kinds)
-        cluster = LocalCluster(home, store, run, kinds, network, on_news)
-        self.cluster = cluster
-        durations = durations_from(os.environ)
-        self.controller = Controller(cluster, kinds, durations=durations)
+        self.cluster = LocalCluster(home, store, run, kinds, network, on_news)
+        self.controller = Controller(self.cluster, kinds, durations=durations)
         self.kubelet = Kubelet(
-            store,
-            run.uid,
-            self._machine,
-            network,
+            store=store,
+            root=run.uid,
+            machine_of=self._machine,
+            network=network,
             lifeline=run.folder / "lifeline" if attached else None,
-            publish=lambda owner, news: cluster.publish_about(owner.uid, news),
+            publish=lambda owner, event: self.cluster.publish_about(owner.uid, event),
             is_finished=self._is_finished,
             warm=WarmStart(home, machine, durations) if machine.warm is not False else None,
             durations=durations,
         )
 
     async def drive(self, tick: Callable[[], None] = lambda: None) -> None:
-        """Works until the run has ended, is suspended or is gone; calls `tick` at every look."""
-        with self._right_to_drive(), self._lifeline():
+        """Work until the run has ended, is suspended or is deleted; call `tick` in every round."""
+        with self._right_to_drive():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             packages = list_packages(self.folder)
             wakeups = self._wakeups = Wakeups()
@@ -143,13 +141,13 @@ class Driver:
             self._given_up = True
 
     def kill(self) -> None:
-        """Ends every replica that is stopping at once."""
+        """End all stopping replicas immediately."""
         self.kubelet.hurry = True
         if self._wakeups:
             self._wakeups.wake()
 
     async def _is_over(self) -> bool:
-        """Return whether the run needs no driver; it is then recorded until when."""
+        """Return whether the run needs no driver, and if so record until when."""
         version = self.store.version()
         if version == self._judged:
             return False
@@ -159,7 +157,7 @@ class Driver:
             return False
         try:
             return self.store.settle(self.uid, until, version)
-        except sqlite3.Error as error:  # a full disk: the next command starts a driver, which finds the same
+        except sqlite3.Error as error:  # a full disk: the next command starts another driver
             self._complain("settle", error)
             return True
 
@@ -174,16 +172,16 @@ class Driver:
             if owner is None or plan.actions or plan.status != owner.status:
                 return None
             if self.attached and run.uid == self.uid and plan.status.state == RUNNING:
-                return None  # a server that was scaled to 0: until Ctrl-C it may be scaled up again
+                return None  # a server scaled to 0 can be scaled up until Ctrl-C
             if plan.again_at is not None:
-                # Of a finished owner, this is the end of its TTL; the first command after it starts a driver.
+                # The end of a TTL if the owner is finished: the first command after it starts a driver.
                 if not self._is_finished(run):
                     return None
                 until = min(until, plan.again_at.timestamp())
         return until
 
     def _is_at_work(self, run: Run) -> bool:
-        """Return whether a run is being deleted, or has pods that run or end; asks for no plan, which takes longer."""
+        """Return whether a run is under deletion or has unfinished pods; needs no plan, which takes longer."""
         pods = self.store.children(Pod, run.uid)
         terminating = any(pod.metadata.deletion_timestamp for pod in pods)
         deleted = run.stored.metadata.deletion_timestamp is not None
@@ -194,18 +192,18 @@ class Driver:
         return kind.is_finished(run.decode(kind.owner_type))
 
     def _look(self, tick: Callable[[], None]) -> None:
-        # Services first: a pod that is to end gets no further connection, and a new pod finds every name.
+        # Services first: an ending pod gets no new connections, and a new pod finds every name.
         for part in (self._forward, self.kubelet.sync, self.cluster.collect):
             try:
                 part()
             except (OSError, sqlite3.Error, Refusal) as error:
-                # A full disk, mostly, or no port is left: what runs goes on, and the next look tries again.
+                # Usually a full disk, or no free port. Pods keep running, and the next round retries.
                 self._complain(part.__name__, error)
         self.cluster.look()
         tick()
 
     def _watch_pods(self, wakeups: Wakeups) -> None:
-        """Looks again when a supervisor reports, ends, or writes to a log, and when a fork server is up."""
+        """Wake up when a supervisor reports, ends, or writes to a log, and when a fork server is ready."""
         for folder in self.kubelet.warm.folders if self.kubelet.warm is not None else ():
             wakeups.watch(folder)
         for pod, folder in self._pods():
@@ -214,7 +212,7 @@ class Driver:
                 wakeups.watch(folder / "logs" / container["name"])
 
     def _complain(self, part: str, error: Exception) -> None:
-        """Says once what goes wrong in a part, however often it is tried."""
+        """Log the problem of a part once, however often the part is retried."""
         if str(error) != self._troubles.get(part):
             self._troubles[part] = str(error)
             logger.warning("%s; retrying", error)
@@ -229,14 +227,13 @@ class Driver:
         if self._services is None:
             if not services:
                 return
-            from tfjob.local.run.services import Services  # few runs need it
+            from tfjob.local.run.services import Services  # imported late: few runs need it
 
             self._services = Services(self._network, self._announce, self._warn)
         self._services.sync(services, [pod for pod, _ in self._pods()])
         self.cluster.publish_notes(self.uid)
 
     def _announce(self, service: Service, pod: Pod) -> None:
-        """Publish where a Service answers that has its first ready pod."""
         ports = self._network.publish(service)
         run = self.store.run(pod.metadata.owner_references[0].uid)
         if run is not None and is_tensorboard(pod):
@@ -277,24 +274,17 @@ class Driver:
 
     @contextmanager
     def _right_to_drive(self) -> Iterator[None]:
+        """Hold the driver's lock and, if attached, the lifeline: supervisors end their pods when it is released."""
         lock = acquire_driver_lock(self.folder) if self._lock is None else self._lock
         if lock is None:
             raise AlreadyDriven(str(self.folder))
+        held = [lock]
         try:
+            if self.attached:
+                held.append(os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                fcntl.flock(held[-1], fcntl.LOCK_EX)
             yield
         finally:
             self._lock = None
-            os.close(lock)
-
-    @contextmanager
-    def _lifeline(self) -> Iterator[None]:
-        """Supervisors of an attached run watch this lock, and end their pods when it is free."""
-        if not self.attached:
-            yield
-            return
-        descriptor = os.open(self.folder / "lifeline", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+            for descriptor in reversed(held):
+                os.close(descriptor)

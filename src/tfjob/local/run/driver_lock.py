@@ -1,6 +1,6 @@
-"""The driving of a run, seen from outside: whether a driver is needed and present, and how to start one.
+"""The driver of a run, as other processes see it: whether it is needed, whether it runs, and how to start it.
 
-The right to drive is a lock that the kernel frees with its last holder, so it never outlives a crash. Every command
+A driver holds a lock that the kernel releases with its last holder, so the lock never outlives a crash. Every command
 uses this module, so it must stay quick to import.
 """
 
@@ -20,7 +20,7 @@ from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, edit, marked_for_deletion
 
 PROGRAM = "tfjob.launch.background"
-"""The module of the background driver: it knows every kind, which this one must not."""
+"""The module of the background driver: it imports every kind, which this module must not."""
 LOCK = "controller.lock"
 DRIVER_LOG = "controller.log"
 PATIENCE_SECONDS = 0.5
@@ -28,7 +28,7 @@ STEP_SECONDS = 0.01
 
 
 def needs_driver(run: Run) -> bool:
-    """Return whether something is left to do: what the last driver recorded, until an edit or the end of a TTL."""
+    """Return whether something is left to do, as the last driver recorded; edits and the end of a TTL reset that."""
     return run.settled_until is None or run.settled_until <= time.time()
 
 
@@ -40,13 +40,13 @@ def is_driven(run: Run) -> bool:
 
 
 def is_interrupted(run: Run) -> bool:
-    """Return whether a run lost the process, or the boot, that kept it alive."""
+    """Return whether a run has lost the process, or the boot, that kept it alive."""
     lost = run.current and needs_driver(run) and (run.attached or run.boot != boot_id())
     return lost and not is_driven(run)
 
 
 def suspend(store: Store, uid: str, kind: Kind[Any], reason: str) -> None:
-    """Suspend the owner of a run, to be resumed later; delete it if its kind cannot be suspended."""
+    """Suspend the owner of a run so that it can be resumed; delete it if its kind cannot be suspended."""
     run = store.run(uid)
     if run is None or kind.is_finished(run.decode(kind.owner_type)):
         return
@@ -58,16 +58,16 @@ def suspend(store: Store, uid: str, kind: Kind[Any], reason: str) -> None:
 
 
 def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
-    """Start a background process that drives the root of a run; return False if another process drives it already.
+    """Start a background driver for the root of a run; return False if another process drives it already.
 
-    The process inherits the lock, so that no other one can start in between.
+    The driver inherits the lock, so that no other process can acquire it in between.
     """
     lock = acquire_driver_lock(run.root_folder) if lock is None else lock
     if lock is None:
         return False
     try:
         with (run.root_folder / DRIVER_LOG).open("ab") as log:
-            _reap()
+            _children[:] = [child for child in _children if child.poll() is None]
             process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM, str(home.path), run.root, str(lock)],
                 stdin=subprocess.DEVNULL,
@@ -84,22 +84,18 @@ def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
 
 
 _children: list[subprocess.Popen[bytes]] = []
-"""The drivers that this process started: a program that submits many jobs must not gather zombies."""
-
-
-def _reap() -> None:
-    _children[:] = [process for process in _children if process.poll() is None]
+"""The drivers that this process started, to reap them: a program may submit many jobs."""
 
 
 def acquire_driver_lock(folder: Path) -> int | None:
-    """Return the descriptor that holds the lock until it is closed in every process; None if another one has it."""
+    """Return the descriptor of the lock, held until every process closes it; None if another process holds it."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # A process that checks whether the lock is taken also holds it for an instant.
+            # A process that checks whether the lock is taken holds it for a moment.
             if time.monotonic() > deadline:
                 os.close(descriptor)
                 return None

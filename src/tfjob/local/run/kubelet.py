@@ -1,6 +1,6 @@
-"""The local kubelet: turns the pods of a run, and of what it owns, into supervised processes, and reports their state.
+"""The local kubelet: starts a supervisor for each pod of a run and of what it owns, and reports the pods' state.
 
-It keeps nothing in memory that matters: a new one, after this process was killed, finds every pod by its folder.
+It keeps nothing important in memory: after a crash, the next kubelet finds every pod by its folder.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
 
 STARTS_AT_ONCE = 8
-"""Supervisors that start side by side: each is an interpreter, and more would only wait for the same cores."""
+"""Supervisors that start at the same time: each is an interpreter, and more would only compete for cores."""
 STARTING_SECONDS = 0.5
-"""How long one look may start pods: meanwhile nobody sees to Ctrl-C, and to what the others say."""
+"""How long one round may start pods: Ctrl-C and the reports of other pods wait meanwhile."""
 UNKNOWN = "ContainerStatusUnknown"
 READINESS = ("ContainersReady", "Ready")
 
 
 class Report(msgspec.Struct, rename="camel"):
-    """What we read of a supervisor's status file beside the pod status itself."""
+    """The fields of a supervisor's status file that are not part of the pod status."""
 
     done: bool = False
     peak_memory: dict[str, int] = {}
@@ -64,9 +64,10 @@ class Report(msgspec.Struct, rename="camel"):
 
 @dataclass
 class _Watched:
-    """What to remember of a pod while this process lives, and the run that owns it."""
+    """What this process remembers about a pod, with its folder and the run that owns it."""
 
     run: Run
+    folder: Path
     seen: tuple[int, ...] | None = None
     next_try: float = 0.0
     stopping: bool = False
@@ -79,63 +80,47 @@ class _Begun:
     """A pod whose supervisor is starting."""
 
     pod: Pod
-    folder: Path
     watched: _Watched
     process: subprocess.Popen[bytes]
 
 
+@dataclass(kw_only=True)
 class Kubelet:
     """The pods of a root run and of everything that it owns."""
 
-    def __init__(
-        self,
-        store: Store,
-        root: str,
-        machine_of: Callable[[Run], Machine],
-        network: Network,
-        *,
-        lifeline: Path | None,
-        publish: Callable[[Run, Event], None],
-        is_finished: Callable[[Run], bool],
-        warm: WarmStart | None = None,
-        durations: Durations = USUAL,
-    ) -> None:
-        self.store = store
-        self.durations = durations
-        self.root = root
-        self.machine_of = machine_of
-        self.is_finished = is_finished
-        self.network = network
-        self.lifeline = lifeline
-        self.publish = publish
-        self.warm = warm
-        self._told_cold: set[str] = set()
-        self.hurry = False
-        self._watched: dict[str, _Watched] = {}
-        self._network_version = network.version
-        self._asks_for_gpus: set[str] = set()
-        """The runs of which a pod asks for GPUs, by uid; the other pods of such a run may see none."""
+    store: Store
+    root: str
+    machine_of: Callable[[Run], Machine]
+    network: Network
+    lifeline: Path | None
+    publish: Callable[[Run, Event], None]
+    is_finished: Callable[[Run], bool]
+    warm: WarmStart | None = None
+    durations: Durations = USUAL
+    hurry: bool = False
+    """Set to end stopping pods at once."""
+    _told_cold: set[str] = field(default_factory=set)
+    _watched: dict[str, _Watched] = field(default_factory=dict)
+    _network_version: int = -1
 
     def sync(self) -> None:
-        """Look once at every pod: start, report, stop, remove; if many are to start, some wait for the next look."""
+        """Start, report, stop or remove every pod once; if many have to start, some wait for the next call."""
         until = 0.0
         begun: list[_Begun] = []
         tree = self.store.tree(self.root)
         self._write_hosts(tree)
         pods = [(pod, owner) for owner in tree for pod in self.store.children(Pod, owner.uid)]
-        self._asks_for_gpus = {run.uid for pod, run in pods if gpus.asked_by_pod(pod.spec)}
         for pod, run in pods:
-            watched = self._watched.setdefault(pod.metadata.uid, _Watched(run))
+            watched = self._watched.setdefault(pod.metadata.uid, _Watched(run, pod_folder(run.folder, pod)))
             watched.run = run
-            folder = pod_folder(run.folder, pod)
             if pod.metadata.deletion_timestamp is not None:
-                self._end(pod, folder, watched)
+                self._end(pod, watched)
             elif pod.status.phase not in ("Succeeded", "Failed"):
-                if was_launched(folder):
-                    self._report(pod, folder, watched)
+                if was_launched(watched.folder):
+                    self._report(pod, watched)
                     continue
                 until = until or time.monotonic() + STARTING_SECONDS
-                if time.monotonic() < until and (one := self._begin(pod, folder, watched)):
+                if time.monotonic() < until and (one := self._begin(pod, watched)):
                     begun.append(one)
                     if len(begun) == STARTS_AT_ONCE:
                         self._finish(begun.pop(0))
@@ -143,7 +128,6 @@ class Kubelet:
             self._finish(one)
 
     def _write_hosts(self, tree: list[Run]) -> None:
-        """Tell the pods that run the names of those that came since, and of Services."""
         if self.network.version == self._network_version:
             return
         self._network_version = self.network.version
@@ -152,18 +136,18 @@ class Kubelet:
             if hosts.exists():
                 self.network.write_hosts(hosts)
 
-    def _begin(self, pod: Pod, folder: Path, watched: _Watched) -> _Begun | None:
-        """Start a pod's supervisor, if the pod can start now."""
-        run, machine = watched.run, self.machine_of(watched.run)
+    def _begin(self, pod: Pod, watched: _Watched) -> _Begun | None:
+        run, folder, machine = watched.run, watched.folder, self.machine_of(watched.run)
         now = datetime.now(UTC)
         if now.timestamp() < watched.next_try:
             return None
         watched.next_try = now.timestamp() + self.durations.start_retry.total_seconds()
-        if self._shares_gpus(run):
+        peers = self.store.children(Pod, run.uid)
+        # If any pod of a run requests GPUs, the others see none.
+        if not machine.cpu and not machine.config.gpu and any(gpus.asked_by_pod(peer.spec) for peer in peers):
             available = gpus.found(machine.environ)
             pod = gpus.hold(self.store, pod, available, self._is_live)
             if gpus.HELD not in pod.metadata.annotations:
-                peers = self.store.children(Pod, run.uid)
                 self._store_status(pod, gpus.waiting(pod, peers, available), Report())
                 return None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,29 +170,29 @@ class Kubelet:
             pod = self._noted(pod, how, run)
             if how == WARM:
                 watched.next_try = 0.0
-                self._report(pod, folder, watched)
+                self._report(pod, watched)
                 return None
             write_whole(folder / "spec.json", msgspec.json.encode(ready.spec))
-            return _Begun(pod, folder, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
+            return _Begun(pod, watched, supervisor.begin(folder, msgspec.json.encode(ready.secrets)))
         except OSError as error:
             self._not_started(pod, error)
             return None
 
     def _finish(self, begun: _Begun) -> None:
-        """Waits until a supervisor is in charge, and reports for the first time."""
+        """Wait until a supervisor holds its lock, and report for the first time."""
         try:
-            supervisor.await_lock(begun.process, begun.folder)
+            supervisor.await_lock(begun.process, begun.watched.folder)
         except OSError as error:
             self._not_started(begun.pod, error)
             return
         begun.watched.next_try = 0.0
-        self._report(begun.pod, begun.folder, begun.watched)
+        self._report(begun.pod, begun.watched)
 
     def _not_started(self, pod: Pod, error: OSError) -> None:
         self._wait(pod, "CreateContainerError", f"the supervisor could not start: {error}")
 
     def _noted(self, pod: Pod, how: str, run: Run) -> Pod:
-        """Return the pod with a note of how it was started; a cold start is reported once for each reason."""
+        """Return the pod annotated with how it started; report a cold start once per reason."""
         if how == pod.metadata.annotations.get(HOW, ""):
             return pod
         pod = replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, HOW: how}))
@@ -220,22 +204,18 @@ class Kubelet:
             self.publish(run, Event("ColdStart", message, warning=asked))
         return pod
 
-    def _shares_gpus(self, run: Run) -> bool:
-        machine = self.machine_of(run)
-        return run.uid in self._asks_for_gpus and not machine.cpu and not machine.config.gpu
-
     def _is_live(self, pod: Pod) -> bool:
-        """Whether a pod, of whatever run, has processes or is about to."""
+        """Return whether a pod, of any run, has processes or is about to start them."""
         run = self.store.run(pod.metadata.owner_references[0].uid)
         if run is None or pod.status.phase in ("Succeeded", "Failed"):
             return False
         folder = pod_folder(run.folder, pod)
         return supervisor.alive(folder) if was_launched(folder) else is_driven(run)
 
-    def _report(self, pod: Pod, folder: Path, watched: _Watched) -> None:
-        # Asked first: what a dead supervisor wrote is its last word.
-        alive = supervisor.alive(folder)
-        status_file = folder / "status.json"
+    def _report(self, pod: Pod, watched: _Watched) -> None:
+        # Checked before reading: a dead supervisor writes nothing more.
+        alive = supervisor.alive(watched.folder)
+        status_file = watched.folder / "status.json"
         found = file_version(str(status_file))
         if found == watched.seen and alive:
             return
@@ -255,8 +235,9 @@ class Kubelet:
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
 
-    def _end(self, pod: Pod, folder: Path, watched: _Watched) -> None:
-        """Stops a pod that is to go; when its processes are over its row goes too, its logs stay."""
+    def _end(self, pod: Pod, watched: _Watched) -> None:
+        """Stop a deleted pod; once its processes have ended, remove its row. Its logs stay."""
+        folder = watched.folder
         if was_launched(folder) and supervisor.alive(folder):
             if not watched.stopping or (self.hurry and not watched.hurried):
                 supervisor.stop(folder, self._grace(pod, watched.run))
@@ -270,11 +251,11 @@ class Kubelet:
         self._watched.pop(pod.metadata.uid, None)
 
     def _grace(self, pod: Pod, run: Run) -> float | None:
-        """Return how long a pod may take to stop; None leaves it at what the manifest says."""
+        """Return how long a pod may take to stop; None for the period of the manifest."""
         if self.hurry:
             return 0.0
         unset = pod.spec.get("terminationGracePeriodSeconds") is None
-        # Collectives ignore SIGTERM, and would take all of the default though nothing waits for them.
+        # Collectives ignore SIGTERM and would use the whole default period, although the job has finished.
         return self.durations.end_grace.total_seconds() if unset and self.is_finished(run) else None
 
     def _store_status(self, pod: Pod, status: PodStatus, report: Report) -> None:
@@ -296,7 +277,7 @@ class Kubelet:
     def _tell_refusal(self, pod: Pod, watched: _Watched, refusal: Refusal) -> None:
         """Report a pod of a Deployment that cannot start, to the job that owns the Deployment if there is one.
 
-        The status of a job says it of its replicas; what is not installed is said when the job is submitted.
+        The status of a job reports this for replicas. Missing packages are reported when the job is submitted.
         """
         if TEMPLATE_HASH in pod.metadata.labels and not isinstance(refusal, ImageError):
             why = ". ".join(filter(None, (refusal.message, refusal.hint)))
@@ -310,7 +291,7 @@ class Kubelet:
 
 
 def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]:
-    """Return the conditions of a status with whether the pod is ready, as a kubelet says it; sidecars count too."""
+    """Return the conditions of a status with those of readiness, as a kubelet sets them; sidecars count too."""
     sidecars = {one["name"] for one in pod.spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
     needed = [one for one in status.init_container_statuses if one.name in sidecars] + status.container_statuses
     unready = [one.name for one in needed if not one.ready]
@@ -329,32 +310,15 @@ def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]
 
 
 def unknown_end(pod: Pod) -> PodStatus:
-    """The status of a pod whose supervisor died without a word, as a kubelet gives it."""
-    now = datetime.now(UTC)
-    ended = [
-        replace(
-            status,
-            ready=False,
-            state=ContainerState(
-                terminated=ContainerTerminated(
-                    exit_code=137,
-                    reason=UNKNOWN,
-                    message="its supervisor ended unexpectedly",
-                    started_at=status.state.running.started_at if status.state.running else None,
-                    finished_at=now,
-                )
-            ),
-        )
-        for status in pod.status.container_statuses
-        or [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or []]
-    ]
-    return replace(
-        pod.status,
-        phase="Failed",
-        reason=UNKNOWN,
-        message="its supervisor ended unexpectedly",
-        container_statuses=ended,
-    )
+    """Return the status of a pod whose supervisor died without a report, as a kubelet writes it."""
+    now, message = datetime.now(UTC), "its supervisor ended unexpectedly"
+    unstarted = [ContainerStatus(name=container["name"]) for container in pod.spec.get("containers") or ()]
+    ended = []
+    for status in pod.status.container_statuses or unstarted:
+        began = status.state.running.started_at if status.state.running else None
+        end = ContainerTerminated(exit_code=137, reason=UNKNOWN, message=message, started_at=began, finished_at=now)
+        ended.append(replace(status, ready=False, state=ContainerState(terminated=end)))
+    return replace(pod.status, phase="Failed", reason=UNKNOWN, message=message, container_statuses=ended)
 
 
 def _reason(refusal: Refusal) -> str:

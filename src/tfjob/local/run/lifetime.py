@@ -1,11 +1,11 @@
-"""The beginning and the end of a run: its folder, its row, and what to remove with it."""
+"""The start and the removal of a run: its folder, its row, and everything to remove with it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
-from tfjob.local.state.provenance import PROVENANCE_FILE, Provenance, provenance
+from tfjob.local.state.provenance import PROVENANCE_FILE, provenance
 from tfjob.local.state.secrets import Secrets
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
@@ -31,65 +31,70 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Started:
-    """A run that was stored just now, with the lock of its driver."""
+    """A run that was just stored, with the lock of its driver."""
 
     run: Run
     lock: int
 
 
 def start_run(home: Home, store: Store, owner: Object, manifest: bytes, options: Options, *, attached: bool) -> Started:
-    """Store an object as a root run, in place of the last run of its name."""
     namespace, name = owner.metadata.namespace, owner.metadata.name
     if last := store.current(Key(namespace, name, owner.kind)):
         end_leftovers(store, last)
         for one in reversed(_family(store, last)):
             store.retire(one.uid)
-    origin = _origin(options)
-    made: list[Path] = []
+    project, python = Path(options.project), Path(options.python) if options.python else None
+    origin = provenance(project, chosen_interpreter(python, project))
     locks: list[int] = []
 
-    def make_folder(number: int) -> Path:
-        # The folder is complete before other processes see the row: a run without a driver would look interrupted, and
-        # without these files no later driver could continue it.
-        folder = home.run_folder(namespace, name, number)
-        folder.mkdir(mode=0o700, parents=True)
-        made.append(folder)
+    def fill(folder: Path) -> None:
         lock = acquire_driver_lock(folder)
         if lock is not None:
             locks.append(lock)
         write_whole(folder / "manifest.yaml", manifest)
         write_whole(folder / PROVENANCE_FILE, msgspec.json.format(msgspec.json.encode(origin)))
         options.save(folder)
-        return folder
 
     try:
-        above = highest_number(home, namespace, name)
-        run = store.add_run(owner, attached=attached, boot=boot_id(), folder=make_folder, above=above)
-        write_whole(run.folder / "job.json", msgspec.json.format(run.data))
+        run = add_run(home, store, owner, fill, attached=attached, boot=boot_id())
     except BaseException:
         for lock in locks:
             os.close(lock)
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
         raise
     return Started(run, locks[0])
 
 
-def _origin(options: Options) -> Provenance:
-    project = Path(options.project)
-    python = Path(options.python) if options.python else None
-    return provenance(project, chosen_interpreter(python, project))
+def add_run(home: Home, store: Store, owner: Object, fill: Callable[[Path], None], **details: Any) -> Run:
+    """Store an object as a run with a new folder; `details` are those of `Store.add_run`.
 
-
-def highest_number(home: Home, namespace: str, name: str) -> int:
-    """Return the highest number among the folders of a name: they may outlive the database."""
+    `fill` completes the folder before other processes see the run: without a driver it would look interrupted, and
+    without its files no later driver could continue it.
+    """
+    namespace, name = owner.metadata.namespace, owner.metadata.name
+    # Folders may outlive the database.
     folders = home.run_folder(namespace, name, 0).parent.glob(f"{name}.*")
     numbers = (folder.name.removeprefix(f"{name}.") for folder in folders)
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+    above = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    made: list[Path] = []
+
+    def make_folder(number: int) -> Path:
+        folder = home.run_folder(namespace, name, number)
+        folder.mkdir(mode=0o700, parents=True)
+        made.append(folder)
+        fill(folder)
+        return folder
+
+    try:
+        run = store.add_run(owner, make_folder, above=above, **details)
+        write_whole(run.folder / "job.json", msgspec.json.format(run.data))
+    except BaseException:
+        for folder in made:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return run
 
 
 def keep_objects(home: Home, store: Store, objects: Sequence[dict[str, Any]], namespace: str) -> None:
-    """Store the ConfigMaps, Secrets and claims of a manifest, each where its kind belongs."""
     now = datetime.now(UTC)
     for document in objects:
         metadata = document["metadata"]
@@ -126,5 +131,5 @@ def end_leftovers(store: Store, run: Run) -> None:
 
 
 def _family(store: Store, run: Run) -> list[Run]:
-    """Return a root with every run of its tree, the root first; of another run, the run alone."""
+    """Return all runs of a root's tree, the root first; for any other run, just the run."""
     return store.tree(run.uid, everything=True) if run.root == run.uid else [run]

@@ -1,4 +1,4 @@
-"""The folder of a pod: where it is, whether anything ran in it, and what to remove when its processes are over."""
+"""The folder of a pod: where it is, whether its supervisor started, and what to remove after its processes end."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from tfjob.records.pods import pod_folder as pod_folder
 
 
 def was_launched(folder: Path) -> bool:
-    """Whether a supervisor ever took charge of the pod."""
     return (folder / "supervisor.json").exists() or supervisor.alive(folder)
 
 
 def sweep(pod: Pod) -> None:
-    """Ends and removes what a killed supervisor could not: processes that escaped it, control groups."""
+    """End and remove what a killed supervisor left: processes that escaped it, and cgroups."""
     processes.sweep(pod.metadata.uid)
     cgroups.sweep(pod.metadata.uid)
 
 
 def clean(folder: Path) -> None:
-    """Removes what a pod needed only while it ran; its spec, status and logs stay."""
+    """Remove what a pod needed only while it ran; its spec, status and logs stay."""
     rootfs.remove_rootfs(folder)
     for name in ("volumes", "bin"):
         shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The Services of a tree at work: every connection to a port goes to the next ready pod that the selector matches."""
+"""The Services of a tree: each connection to a port goes to the next ready pod that the selector matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Address = tuple[str, int]
 class Services:
     """The forwarded Services of one driver.
 
-    `announce` is called once for each, when it can forward to a pod, and `warn` once for each reason not to listen.
+    `announce` is called once per Service, when it can forward to a pod; `warn` once per reason why it cannot listen.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class Services:
         """By uid of the Service and by port."""
         self._announced: set[str] = set()
         self._troubles: dict[str, str] = {}
-        """By uid, why a Service does not listen."""
+        """Why a Service does not listen, by uid."""
 
     def sync(self, services: Sequence[Service], pods: Sequence[Pod]) -> None:
-        """Listen for new Services, stop listening for those that are gone, and choose the pods of all."""
+        """Listen for new Services, stop listening for removed ones, and update the pods of each."""
         present = {service.metadata.uid for service in services}
         for uid in self._ports.keys() - present:
             for port in self._ports.pop(uid).values():
@@ -53,7 +53,6 @@ class Services:
                 self._troubles.pop(uid, None)
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
         ports = [port for some in self._ports.values() for port in some.values()]
         self._ports.clear()
         await asyncio.gather(*(port.end() for port in ports))
@@ -76,7 +75,6 @@ class Services:
 
 
 def selects(service: Service, pod: Pod) -> bool:
-    """Return whether a Service forwards to a pod as it is now."""
     if pod.metadata.namespace != service.metadata.namespace:
         return False
     wanted: Mapping[str, str] = service.spec.get("selector") or {}
@@ -85,7 +83,7 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 class _Port:
-    """One port of a Service: the addresses where it listens, and those of the pods that it forwards to in turn."""
+    """One port of a Service: the addresses where it listens, and the pods that it forwards to in turn."""
 
     def __init__(self, addresses: Iterable[Address]) -> None:
         self.targets: list[Address] = []
@@ -109,13 +107,12 @@ class _Port:
             if pod := await self._connect():
                 await join(reader, writer, *pod)
         except asyncio.CancelledError:
-            pass  # the run ends; asyncio would report the connection as a fault
+            pass  # the run ends; asyncio would log an error for the connection
         finally:
             writer.close()
             self._connections.discard(task)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Return a connection to the next pod that answers; None if none does."""
         self._turn += 1
         first = self._turn % (len(self.targets) or 1)
         for host, port in (*self.targets[first:], *self.targets[:first]):
@@ -124,7 +121,7 @@ class _Port:
         return None
 
     def close(self) -> None:
-        """Stop listening; connections that exist stay."""
+        """Stop listening; existing connections stay."""
         for one in self._servers:
             one.cancel()
             if one.done() and not one.cancelled():

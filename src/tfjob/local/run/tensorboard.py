@@ -1,4 +1,4 @@
-"""What a TensorBoard of this machine shows: the folder of its pod, as it is called here."""
+"""The TensorBoard of a job on this machine: the folder that it shows, and the event that announces it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ def is_tensorboard(pod: Pod) -> bool:
 
 
 def announcement(pod: Pod, machine: Machine, folder: Path, url: str) -> Event:
-    """Return the event that says where the TensorBoard of a pod is, and what it shows."""
     shown = log_folder(pod, machine, folder)
     nothing = f" (no event files yet in {shown})" if has_no_events(shown) else f" shows {shown}"
     return Event("TensorBoard", f"TensorBoard at {url}{nothing}")
 
 
 def has_no_events(log_dir: str) -> bool:
-    """Return whether a folder has no event files yet; of an object store that is not known here."""
+    """Return whether a folder has no event files yet; False for an object store, which is not checked."""
     return "://" not in log_dir and next(Path(log_dir).rglob("*tfevents*"), None) is None
 
 
 def log_folder(pod: Pod, machine: Machine, folder: Path) -> str:
-    """Return the folder that a TensorBoard pod shows, its volumes made; `folder` is for those that only it has."""
+    """Create the volumes of a TensorBoard pod and return the folder that it shows; `folder` holds its own volumes."""
     (container,) = pod.spec["containers"]
     context = volume_context(pod, machine, folder)
     resolved = volumes.resolve(context, {})
@@ -43,9 +42,9 @@ def log_folder(pod: Pod, machine: Machine, folder: Path) -> str:
 
 
 def real_folder(log_dir: str, mounts: Iterable[volumes.Mount], project: Path) -> str:
-    """Return what a folder of the TensorBoard container is here: below one of its mounts, else the path itself.
+    """Return the real path of a folder of the TensorBoard container: below one of its mounts, else the path itself.
 
-    A relative path begins at the manifest's folder, as it does for a replica. An object store stays what it is.
+    A relative path starts at the manifest's folder, as it does for a replica. The address of an object store stays.
     """
     if "://" in log_dir:
         return log_dir

@@ -1,6 +1,6 @@
-"""When to look again: as soon as a file changed that a driver cares about, and otherwise after a while.
+"""When a driver works again: as soon as a file changes that it watches, else after a while.
 
-Linux tells (inotify). Where it does not, or where its limits are used up, looks come many times a second.
+Linux reports changes (inotify). Without it, or if its limits are reached, the driver checks many times per second.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from tfjob.local.sandbox import syscalls
 
 BUSY_SECONDS = 0.05
-"""Between two looks while much happens, or where nobody tells."""
+"""Between two checks while files change, or if the system does not report changes."""
 REST_SECONDS = 1.0
-"""Between two looks at files that do not change; what only time brings, such as a retry, waits no longer."""
+"""Between two checks while no file changes: the longest that timed work, such as a retry, is late."""
 _READ = 65536
 
 
 class Wakeups:
-    """The changes below some folders, for one task of an event loop."""
+    """Changes below some folders, for one task of an event loop."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -36,35 +36,34 @@ class Wakeups:
                 asyncio.get_running_loop().add_reader(self._descriptor, self._drain)
 
     def watch(self, folder: Path) -> None:
-        """Wakes up when a file in a folder is written, replaced or made; a folder that is not there yet is ignored."""
+        """Wake up when a file in a folder is created, written or replaced; a missing folder is ignored."""
         if self._descriptor is None or folder in self._watched:
             return
         try:
             syscalls.inotify_watch(self._descriptor, str(folder))
         except FileNotFoundError:
             return
-        except OSError:  # the limits of this user
+        except OSError:  # this user has no watches left
             self.close()
         self._watched.add(folder)
-        self.wake()  # something may have been written there before
+        self.wake()  # a file may have changed before the watch
 
     def wake(self) -> None:
         self._event.set()
 
     async def pause(self) -> None:
-        """Waits until it is worth while to look again."""
         rest = BUSY_SECONDS if self._descriptor is None or self._again else REST_SECONDS
         self._again = False
         with suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), rest)
-            self._again = True  # a file's end is told just before its lock is free
-        # Not more often than that, however much is written.
+            self._again = True  # a file is closed just before its lock is released
+        # Keep this distance however often files change.
         await asyncio.sleep(max(0.0, self._last + BUSY_SECONDS - time.monotonic()))
         self._event.clear()
         self._last = time.monotonic()
 
     def close(self) -> None:
-        """From now on looks come by the clock."""
+        """Stop watching; `pause` then only waits for time to pass."""
         if self._descriptor is not None:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)

@@ -3,10 +3,10 @@
     [images."registry.example.com/team/train*"]     # a name, or a pattern with * ? [ ]
     virtualenv = ".venv"                             # or: python = "/usr/bin/python3.12"
     workdir = "src"
-    command = ["python", "-m", "train"]              # what the image's ENTRYPOINT is
-    args = ["--epochs", "3"]                         # what the image's CMD is
+    command = ["python", "-m", "train"]              # the image's ENTRYPOINT
+    args = ["--epochs", "3"]                         # the image's CMD
     env = { TF_CPP_MIN_LOG_LEVEL = "1" }
-    folders = { "/opt/train" = "src" }               # what the image has there, here
+    folders = { "/opt/train" = "src" }               # folder of the image = folder of this machine
 
     [volumes]
     datasets = "/mnt/datasets"                       # any volume of a manifest, by its name
@@ -17,29 +17,26 @@
     log_max_bytes = "10Mi"
     log_files = 5
     gpu = false                                      # true: every replica sees all GPUs
-    warm = false                                     # never fork replicas from a process that has TensorFlow
-    warm_idle = 600                                  # seconds for which that process waits for the next run
+    warm = false                                     # never fork replicas from a process with TensorFlow loaded
+    warm_idle = 600                                  # seconds that this process waits for the next run
 
-The project's file is the nearest `tfjob.toml` upward from the manifest. Both files may say the same things; the
-project's word wins, key by key (an image entry counts as one key). Relative paths start at the file's own folder.
+The project's file is the nearest `tfjob.toml` upward from the manifest. Both files support the same keys; the project's
+file overrides the user's, key by key (an image entry is one key). Relative paths start at the folder of the file.
 """
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import stat
-import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.api import quantity
+from tfjob.api.suggest import nearest
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PROJECT_FILE = "tfjob.toml"
 LEVELS = ("auto", "full", "addresses", "ports")
@@ -47,7 +44,7 @@ LIMITS = ("auto", "cgroup", "poll", "off")
 
 
 class ConfigError(Refusal):
-    """A configuration file that cannot be used: which file, which key, why, and what to write instead."""
+    """A configuration file that cannot be used: the file, the key, the reason, and what to write instead."""
 
     def __init__(self, path: Path, message: str, hint: str = "", *, key: str = "") -> None:
         super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
@@ -57,7 +54,7 @@ class ConfigError(Refusal):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageEntry:
-    """What one image name means here; `python` is a path, or a bare name to be found on PATH."""
+    """The configuration of one image; `python` is a path, or a name to find on PATH."""
 
     name: str
     file: Path
@@ -75,7 +72,7 @@ class ImageEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that the files say; a default where they say nothing."""
+    """The settings of all configuration files, with defaults for the rest."""
 
     images: Mapping[str, ImageEntry] = field(default_factory=dict)
     volumes: Mapping[str, Path] = field(default_factory=dict)
@@ -90,7 +87,7 @@ class Config:
 
 
 def load(start: Path, environ: Mapping[str, str]) -> Config:
-    """The configuration for a manifest in the folder `start`: the user's file with the project's above it."""
+    """Return the configuration for a manifest in folder `start`: the user's file, overridden by the project's."""
     config = Config()
     for file in (user_file(environ), project_file(start)):
         if file is not None and file.is_file():
@@ -99,32 +96,25 @@ def load(start: Path, environ: Mapping[str, str]) -> Config:
 
 
 def overlay(config: Config, file: Path) -> Config:
-    """`config` with everything that `file` says in its place."""
     file = file.absolute()
     document = _read(file)
     _only_known(document, _TABLES, file, "")
-    said: dict[str, Any] = {}
-    images = {name: _image(name, entry, file) for name, entry in _table(document, "images", file, "images").items()}
-    volumes = {
-        name: _path(folder, file, f"volumes.{name}")
-        for name, folder in _table(document, "volumes", file, "volumes").items()
-    }
-    local = _table(document, "local", file, "local")
+    images, volumes, local = (_table(document.get(name, {}), file, name) for name in _TABLES)
+    images = {name: _image(name, entry, file) for name, entry in images.items()}
+    volumes = {name: _path(folder, file, f"volumes.{name}") for name, folder in volumes.items()}
     _only_known(local, _LOCAL, file, "local")
-    for key, value in local.items():
-        said[key] = _LOCAL[key](value, file, f"local.{key}")
-    # The file that is read later stands first: patterns are tried in this order.
+    settings = {key: _LOCAL[key](value, file, f"local.{key}") for key, value in local.items()}
+    # Entries of the later file come first: patterns are tried in this order.
     return replace(
         config,
         images=images | {name: entry for name, entry in config.images.items() if name not in images},
         volumes={**config.volumes, **volumes},
         files=(file, *config.files),
-        **said,
+        **settings,
     )
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    """Where the user's own configuration is looked for."""
     if base := environ.get("XDG_CONFIG_HOME"):
         return Path(base) / "tfjob" / "config.toml"
     if home := environ.get("HOME"):
@@ -133,15 +123,14 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def project_file(start: Path) -> Path | None:
-    """The nearest `tfjob.toml` upward from `start`."""
     return next((folder / PROJECT_FILE for folder in upward(start) if (folder / PROJECT_FILE).is_file()), None)
 
 
 def upward(start: Path) -> Iterator[Path]:
-    """`start` and the folders above it that belong to the same project.
+    """Yield `start` and the folders above it that belong to the same project.
 
-    The search ends at the root of a git repository. It never enters a folder above `start` that everyone may write
-    to, such as /tmp: what lies there decides which programs run.
+    The search ends at the root of a git repository. It never enters a folder above `start` that every user can write
+    to, such as /tmp, because files there decide which programs run.
     """
     start = start.absolute()
     for folder in (start, *start.parents):
@@ -160,6 +149,8 @@ def _everyone_writes(folder: Path) -> bool:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    import tomllib  # few projects have a configuration file
+
     try:
         found = file.stat()
         return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
@@ -173,16 +164,15 @@ def _read(file: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _parse(file: Path, version: tuple[int, ...]) -> dict[str, Any]:
-    """Read a file once per version: checks, the driver and the storage of a run each ask for the configuration."""
+    """Read each version of a file once: checks, the driver and the storage of a run all load the configuration."""
+    import tomllib
+
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def _image(name: str, entry: object, file: Path) -> ImageEntry:
+def _image(name: str, value: object, file: Path) -> ImageEntry:
     key = f'images."{name}"'
-    if not isinstance(entry, dict):
-        raise ConfigError(
-            file, "must be a table", f'Write [images."{name}"] on a separate line, with its settings below.', key=key
-        )
+    entry = _table(value, file, key)
     _only_known(entry, _IMAGE, file, key)
     settings = {setting: _IMAGE[setting](value, file, f"{key}.{setting}") for setting, value in entry.items()}
     if "python" in settings and "virtualenv" in settings:
@@ -193,17 +183,15 @@ def _image(name: str, entry: object, file: Path) -> ImageEntry:
 def _only_known(table: Mapping[str, Any], known: Mapping[str, Any], file: Path, key: str) -> None:
     for name in table:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"Known keys: {', '.join(known)}."
+            close = nearest(name, known)
+            hint = f"Did you mean {close}?" if close else f"Known keys: {', '.join(known)}."
             raise ConfigError(file, "unknown key", hint, key=f"{key}.{name}" if key else name)
 
 
-def _table(document: Mapping[str, Any], name: str, file: Path, key: str) -> dict[str, Any]:
-    value = document.get(name, {})
+def _table(value: object, file: Path, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(
-            file, "must be a table", f"Write [{name}] on a separate line, with its settings below.", key=key
-        )
+        hint = f"Write [{key}] on a separate line, with its settings below."
+        raise ConfigError(file, "must be a table", hint, key=key)
     return value
 
 
@@ -224,9 +212,8 @@ def _python(value: object, file: Path, key: str) -> str:
 
 def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise ConfigError(
-            file, "must be a list of strings", f'Write {key.rsplit(".", 1)[-1]} = ["python", "main.py"].', key=key
-        )
+        hint = f'Write {key.rpartition(".")[2]} = ["python", "main.py"].'
+        raise ConfigError(file, "must be a list of strings", hint, key=key)
     return tuple(value)
 
 
@@ -270,17 +257,13 @@ def _size(value: object, file: Path, key: str) -> int:
     return size
 
 
-# A single file could not be rotated under a reader without losing what it has not seen.
-def _count(value: object, file: Path, key: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
-        raise ConfigError(file, "must be a whole number, at least 2", key=key)
-    return value
+def _number(least: int) -> Callable[[object, Path, str], int]:
+    def check(value: object, file: Path, key: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigError(file, f"must be a whole number, at least {least}", key=key)
+        return value
 
-
-def _seconds(value: object, file: Path, key: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ConfigError(file, "must be a whole number of seconds, 0 or more", key=key)
-    return value
+    return check
 
 
 def _flag(value: object, file: Path, key: str) -> bool:
@@ -305,8 +288,8 @@ _LOCAL: _Check = {
     "level": _one_of(*LEVELS),
     "limits": _one_of(*LIMITS),
     "log_max_bytes": _size,
-    "log_files": _count,
+    "log_files": _number(2),  # a single file could not be rotated without losing lines for its readers
     "gpu": _flag,
     "warm": _flag,
-    "warm_idle": _seconds,
+    "warm_idle": _number(0),
 }

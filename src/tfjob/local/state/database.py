@@ -1,4 +1,4 @@
-"""The sqlite file behind the store: its tables, their migration, and every way in which it can be opened."""
+"""The sqlite file of the store: its tables, their migration, and the ways to open it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfjob.local.state import addresses
 SCHEMA = 2
 BUSY_SECONDS = 10.0
 LEAST_BYTES = 64 * 1024
-"""What the journal and its shared memory need to begin with."""
+"""The space that the journal and its shared memory need at first."""
 
 OBJECTS = """
 create table objects (
@@ -34,8 +34,8 @@ create index events_about on events (about);
 """
 """`owner` is the uid of the object that owns a child, or empty.
 
-A run is what only this machine knows of an object: `root` is the uid of the run whose driver drives it. Only a root's
-`attached`, `boot` and `settled_until` count. Until `settled_until` a run needs no driver; null means that it needs one.
+A run is what only this machine knows about an object. The driver of run `root` drives it, so `attached`, `boot` and
+`settled_until` are only used for roots. A run needs no driver until `settled_until`; null means that it needs one now.
 """
 
 COUNTER = """
@@ -84,20 +84,22 @@ drop table old_events;
 """
 OTHER_HOME = "To use another folder, set TFJOB_HOME."
 MIGRATIONS: dict[int, tuple[str, ...]] = {1: (SET_ASIDE_1, OBJECTS, MOVE_1)}
-"""From a schema number to the statements that lead to the next one."""
+"""By schema number, the statements that migrate to the next schema."""
 
 
 class StoreError(UserError):
-    """The state folder cannot be used: what is wrong and what to do."""
+    """The state folder cannot be used: the reason and what to do."""
 
 
 def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
-    """A connection and whether it can write; without `write` a full or read-only disk is no obstacle."""
+    """Return a connection and whether it can write; without `write` this also works on a full or read-only disk."""
     if write:
         try:
             return _open_writable(path), True
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open {path}: {_reason(path, error)}", OTHER_HOME) from None
+            # Sqlite reports an I/O error if its journal finds no room.
+            reason = "the disk is full" if is_disk_full(path) else error
+            raise StoreError(f"cannot open {path}: {reason}", OTHER_HOME) from None
     if not path.exists():
         return _open_empty(), False
     try:
@@ -107,7 +109,7 @@ def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
 
 
 def job_names(path: Path, namespace: str) -> list[str]:
-    """The names that mean a run now, for a TAB, without the cost of a store; the database need not exist."""
+    """Return the names of current runs, for shell completion, faster than a store; the database need not exist."""
     connection, _ = connect(path, write=False)
     try:
         query = "select name from objects join runs using (uid) where current and namespace = ?"
@@ -129,26 +131,20 @@ def _open_writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _reason(path: Path, error: Exception) -> str:
-    """Return what is wrong; sqlite calls a full disk an I/O error where its journal finds no room."""
-    return "the disk is full" if is_disk_full(path) else str(error)
-
-
 def is_disk_full(path: Path) -> bool:
-    """Return whether the disk of a database has no room for its journal."""
     left = os.statvfs(path.parent)
     return left.f_bavail * left.f_frsize < LEAST_BYTES
 
 
 def _open_empty() -> sqlite3.Connection:
-    """A state in which nothing ever happened: looking at it must leave nothing on the disk."""
+    """Return a database in memory without any runs, so that reading creates no file."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _execute_all(connection, *TABLES)
     return connection
 
 
 def _open_readable(path: Path) -> sqlite3.Connection:
-    """Read-only; where the disk cannot even take the shared memory file of the journal, without that journal."""
+    """Open read-only; without the journal if the disk has no room for its shared memory file."""
     reason: object = "it cannot be read"
     for options in ("mode=ro", "mode=ro&immutable=1"):
         connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
@@ -165,7 +161,7 @@ def _open_readable(path: Path) -> sqlite3.Connection:
 
 
 def _migrated_copy(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    """Return the connection or, for a file of an older schema that cannot be changed, a migrated copy in memory."""
+    """Return the connection, or a migrated copy in memory if the file has an older schema and cannot be changed."""
     if _check_schema(connection, path) == SCHEMA:
         return connection
     copy = sqlite3.connect(":memory:", isolation_level=None)
@@ -193,7 +189,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _execute_all(connection: sqlite3.Connection, *scripts: str) -> None:
-    # executescript would commit the transaction that makes a migration all or nothing.
+    # executescript would commit the transaction, which must include the whole migration.
     for statement in ";".join(scripts).split(";"):
         if statement.strip():
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The one way in which this machine says no: a sentence that tells what and where, and a hint that tells what to do."""
+"""The error of this machine: a message that names the problem and its place, and a hint that says what to do."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tfjob.errors import UserError
 
 
 class Refusal(UserError):
-    """Something asked for cannot be done here."""
+    """A request that this machine cannot fulfill."""

@@ -1,4 +1,4 @@
-"""Where everything lives: one private folder (`$TFJOB_HOME`) for records, logs, claims and secrets."""
+"""The state folder: one private folder (`$TFJOB_HOME`) for records, logs, claims and secrets."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tfjob.local.state.errors import Refusal
 
 @dataclass(frozen=True)
 class Home:
-    """The state folder of this user. Nothing in it is readable by others."""
+    """The state folder of this user. Other users cannot read it."""
 
     path: Path
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Home:
-        """The folder that the environment names, else the platform's place for user state."""
+        """Return the folder that TFJOB_HOME names, else the platform's folder for user state."""
         named = environ.get("TFJOB_HOME")
         if named:
             return cls(Path(named).expanduser().absolute())
         if sys.platform == "darwin":
-            # Not under ~/Library/Application Support: the reduced levels rewrite paths and cannot take a space.
+            # Not ~/Library/Application Support: the reduced levels rewrite paths and do not support spaces.
             return cls(Path.home() / ".tfjob")
         state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         return cls(Path(state) / "tfjob")
@@ -43,11 +43,10 @@ class Home:
 
     @property
     def fork_servers(self) -> Path:
-        """Processes that warm replicas are forked from, a folder each."""
         return self.path / "fork-servers"
 
     def run_folder(self, namespace: str, name: str, number: int) -> Path:
-        """What one run leaves: `runs/default/mnist.1`."""
+        """Return the folder of one run, such as `runs/default/mnist.1`."""
         return self.path / "runs" / namespace / f"{name}.{number}"
 
     def create(self) -> None:
@@ -67,7 +66,7 @@ def find_home(environ: Mapping[str, str]) -> Home:
 
 
 def boot_id() -> str:
-    """Changes with every start of the machine; empty where that cannot be told."""
+    """Return a string that changes with every boot of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -75,7 +74,7 @@ def boot_id() -> str:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a private file that readers see whole or not at all."""
+    """Write a private file in one step: readers see the old contents or the new ones."""
     partial = path.with_name(path.name + ".new")
     partial.touch(mode=0o600)
     partial.write_bytes(data)

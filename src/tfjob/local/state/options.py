@@ -1,4 +1,4 @@
-"""The options of a run: what its command line said, kept beside it for every process that drives it later."""
+"""The options of a run, stored in its folder for every process that drives it later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Limits = Literal["cgroup", "poll", "off"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line said; `level` and `limits` are resolved before the run starts and stay for its life."""
+    """The options of the command line; `level` and `limits` are resolved before the run starts and never change."""
 
     project: str
     level: Level

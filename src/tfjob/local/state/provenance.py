@@ -1,4 +1,4 @@
-"""Where a run came from: the code's commit, the packages of its interpreter, the tool and the command line."""
+"""Where a run came from: the commit of its code, the packages of its interpreter, tfjob's version, the command line."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ for folder in filter(os.path.isdir, sys.path):
             found.setdefault(re.sub(r"[-_.]+", "-", parts[1]).lower(), parts[2])
 json.dump(found, open(sys.argv[1], "w"), indent=1, sort_keys=True)
 """
-"""A program for the run's interpreter. It reads names alone: importlib.metadata reads a file for each package, and
-takes four times as long of the moment in which the replicas start."""
+"""A program for the run's interpreter. It only reads file names: importlib.metadata reads a file for each package and
+takes four times as long, while the replicas start."""
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written down when a run starts; packages follow in a file of their own, made in the background."""
+    """What is recorded when a run starts; a background process writes the packages to another file."""
 
     tfjob: str
     python: str
@@ -44,7 +44,6 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provenance(project: Path, interpreter: Path) -> Provenance:
-    """What is known now of a run of the code in `project`."""
     commit = _git(project, "rev-parse", "HEAD")
     system = os.uname()
     return Provenance(
@@ -62,7 +61,7 @@ def provenance(project: Path, interpreter: Path) -> Provenance:
 
 
 def list_packages(run_folder: Path) -> subprocess.Popen[bytes] | None:
-    """Starts writing the packages of a run's interpreter and their versions; None when they are written already."""
+    """Start writing the packages of a run's interpreter with their versions; None if they are already written."""
     file = run_folder / PACKAGES_FILE
     if file.exists():
         return None
@@ -75,7 +74,7 @@ def list_packages(run_folder: Path) -> subprocess.Popen[bytes] | None:
             stderr=subprocess.DEVNULL,
         )
     except OSError:
-        return None  # it is gone by now, and the replicas will say so
+        return None  # the interpreter is gone; the replicas report that
 
 
 def _git(folder: Path, *words: str) -> str:

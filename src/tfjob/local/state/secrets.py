@@ -1,4 +1,4 @@
-"""Secrets of the manifests: a private file each, outside the database, and nowhere else on disk."""
+"""Secrets of manifests: one private file each, outside the database, and nowhere else on disk."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from tfjob.local.state.home import write_whole
 
 
 class Secrets:
-    """The Secret documents below one folder, readable by this user alone."""
+    """The Secret documents below one folder, which only this user can read."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def put(self, key: Key, document: dict[str, Any]) -> None:
-        """Stores a document; readers see the old one or the new one, never a part."""
         path = self._path(key)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(path, msgspec.json.encode(document))
 
     def get(self, key: Key) -> dict[str, Any] | None:
-        """The document of that name, or None; a name that no Secret can have is nobody's."""
+        """Return the document of that name; None if there is none, or if the name is not valid."""
         try:
             return msgspec.json.decode(self._path(key).read_bytes(), type=dict[str, Any])
         except (FileNotFoundError, ValueError):

@@ -1,7 +1,7 @@
 """The objects of this machine's cluster, in one sqlite file that several processes share; any of them may be killed.
 
-An object that a driver works on has a run. The row of such an object is first the live object and later the record of
-the run: `current` marks the one that its name means now.
+An object that a driver works on has a run. Its row is first the live object and later the record of the run: `current`
+marks the object that its name refers to now.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +34,8 @@ select objects.uid, kind, namespace, name, owner, current, data, runs.number, ru
 from runs join objects using (uid) join runs as roots on roots.uid = runs.root
 """
 
+SELECT_KIND = "select data from objects where kind = ?"
+
 OwnerType = TypeVar("OwnerType", bound=OwnerObject)
 
 
@@ -49,9 +51,9 @@ class _Envelope(Model, frozen=True, omit_defaults=False):
 
 @dataclass(frozen=True)
 class Run:
-    """An object that a driver works on, with what only this machine knows of it.
+    """An object that a driver works on, with what only this machine knows about it.
 
-    The driver is that of its root run, so `root_folder`, `attached`, `boot` and `settled_until` are the root's.
+    The driver of its root run drives it, so `root_folder`, `attached`, `boot` and `settled_until` are the root's.
     """
 
     uid: str
@@ -74,7 +76,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The name that stays with this run when the name is used again: `mnist.1`."""
+        """The name of this run alone, such as `mnist.1`; a later run of the job has another number."""
         return f"{self.name}.{self.number}"
 
     @cached_property
@@ -108,63 +110,66 @@ class Store:
     def add_run(
         self,
         owner: Object,
-        *,
-        attached: bool,
-        boot: str,
         folder: Callable[[int], Path],
+        *,
+        root: str = "",
+        attached: bool = False,
+        boot: str = "",
         above: int = 0,
     ) -> Run:
-        """Store a root run: its object is the one that its name means, with the next number above `above`."""
+        """Store an object with a run, whose number is the next one above `above`.
+
+        A root run (no `root`) takes over its name from the last run. A run that another object owns raises
+        AlreadyExists if its name is taken.
+        """
+        kind, namespace, name = owner.kind, owner.metadata.namespace, owner.metadata.name
         with self.transaction() as cursor:
-            key = (owner.kind, owner.metadata.namespace, owner.metadata.name)
-            cursor.execute("update objects set current = 0 where kind = ? and namespace = ? and name = ?", key)
-            made = self._insert(cursor, owner, "")
-            self._insert_run(cursor, made.metadata, "", attached, boot, folder, above)
-        found = self.run(made.metadata.uid)
+            if not root:
+                query = "update objects set current = 0 where kind = ? and namespace = ? and name = ?"
+                cursor.execute(query, (kind, namespace, name))
+            stored = self._insert(cursor, owner, owner.metadata.owner_references[0].uid if root else "")
+            # Numbers are counted by name alone, so that two kinds of one name never share a folder.
+            (last,) = cursor.execute(
+                "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
+                (namespace, name),
+            ).fetchone()
+            uid, number = stored.metadata.uid, max(last, above) + 1
+            cursor.execute(
+                "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
+                (uid, number, attached, boot, str(folder(number)), time.time(), root or uid),
+            )
+        found = self.run(uid)
         assert found is not None
         return found
 
-    def add_owned_run(self, owner: Object, root: str, folder: Callable[[int], Path], above: int = 0) -> None:
-        """Store an object that another run of that root owns, with a run of its own; AlreadyExists if it exists."""
-        with self.transaction() as cursor:
-            made = self._insert(cursor, owner, owner.metadata.owner_references[0].uid)
-            self._insert_run(cursor, made.metadata, root, False, "", folder, above)
-
     def run(self, uid: str) -> Run | None:
-        """Return the run with that uid."""
         cache = self._cache()
         if (Run, uid) not in cache:
-            row = self.connection.execute(f"{SELECT_RUN} where objects.uid = ?", (uid,)).fetchone()
-            cache[Run, uid] = _run(row) if row else None
+            cache[Run, uid] = next(iter(self._runs("objects.uid = :uid", {"uid": uid})), None)
         return cast("Run | None", cache[Run, uid])
 
-    def runs(self, namespace: str | None = None, *, kind: str | None = None, current: bool | None = None) -> list[Run]:
-        """Return runs, oldest first; `current` leaves out, or keeps only, those whose name is used again or removed."""
-        wanted = {"namespace": namespace, "kind": kind, "current": current}
-        given = {column: value for column, value in wanted.items() if value is not None}
-        condition = " and ".join(f"{column} = :{column}" for column in given) or "1"
-        query = f"{SELECT_RUN} where {condition} order by runs.created"
-        return [_run(row) for row in self.connection.execute(query, given)]
+    def runs(self, namespace: str | None = None, *, everything: bool = True) -> list[Run]:
+        """Return the runs of one namespace or all, oldest first; without `everything` only those of current objects."""
+        condition = "(:namespace is null or namespace = :namespace) and (current or :all)"
+        return self._runs(condition, {"namespace": namespace, "all": everything})
 
     def tree(self, root: str, *, everything: bool = False) -> list[Run]:
-        """Return the runs of a root that their names mean now, or all, the root first."""
+        """Return the current runs of a root, or all, the root first."""
         cache, key = self._cache(), (("tree", everything), root)
         if key not in cache:
-            query = f"{SELECT_RUN} where runs.root = ? and (current or ?) order by runs.created"
-            cache[key] = [_run(row) for row in self.connection.execute(query, (root, everything))]
+            cache[key] = self._runs("runs.root = :root and (current or :all)", {"root": root, "all": everything})
         return list(cache[key])
 
     def unsettled(self) -> list[Run]:
-        query = f"{SELECT_RUN} where coalesce(roots.settled_until, 0) <= ? order by runs.created"
-        return [_run(row) for row in self.connection.execute(query, (time.time(),))]
+        return self._runs("coalesce(roots.settled_until, 0) <= :now", {"now": time.time()})
 
     def current(self, key: Key) -> Run | None:
-        """Return the run that a name means now."""
-        row = self.connection.execute(
-            f"{SELECT_RUN} where current and kind = ? and namespace = ? and name = ?",
-            (key.kind, key.namespace, key.name),
-        ).fetchone()
-        return _run(row) if row else None
+        condition = "current and kind = :kind and namespace = :namespace and name = :name"
+        return next(iter(self._runs(condition, asdict(key))), None)
+
+    def _runs(self, condition: str, values: Mapping[str, Any]) -> list[Run]:
+        rows = self.connection.execute(f"{SELECT_RUN} where {condition} order by runs.created", values)
+        return [_run(row) for row in rows]
 
     def update(self, uid: str, change: Callable[[Stored], Stored]) -> Stored | None:
         """Apply `change` to an object; an edit of the spec counts as a new generation."""
@@ -188,15 +193,15 @@ class Store:
             )
             return new
 
-    def update_status(self, read: ObjectMeta, status: bytes) -> ObjectMeta:
-        """Write the encoded status of an object as it was read, and return its metadata; Conflict if it changed."""
+    def update_unchanged(self, read: ObjectMeta, change: Callable[[Stored], Stored]) -> ObjectMeta:
+        """Apply `change` to an object as it was read, and return its new metadata; Conflict if it changed since."""
 
-        def change(stored: Stored) -> Stored:
+        def fenced(stored: Stored) -> Stored:
             if stored.metadata.resource_version != read.resource_version:
                 raise Conflict(read.name)
-            return replace(stored, status=status)
+            return change(stored)
 
-        updated = self.update(read.uid, change)
+        updated = self.update(read.uid, fenced)
         if updated is None:
             raise Conflict(read.name)
         return updated.metadata
@@ -210,12 +215,12 @@ class Store:
             return True
 
     def set_attached(self, uid: str, *, attached: bool, boot: str) -> None:
-        """Record what keeps a run alive: the process that shows it, or a background one; and since which boot."""
+        """Record whether the process that shows a run keeps it alive, or a background process; and since which boot."""
         with self.transaction() as cursor:
             cursor.execute("update runs set attached = ?, boot = ? where uid = ?", (attached, boot, uid))
 
     def retire(self, uid: str) -> None:
-        """Make the object of a run a record: its name is free, what it left stays."""
+        """Turn the object of a run into a record: its name is free again, its events and files stay."""
         with self.transaction() as cursor:
             version = self._next_version(cursor)
             cursor.execute("update objects set current = 0, version = ? where uid = ?", (version, uid))
@@ -224,53 +229,48 @@ class Store:
             addresses.release_owner(cursor, uid)
 
     def remove(self, uid: str) -> None:
-        """Forget a run altogether."""
         self.retire(uid)
         with self.transaction() as cursor:
-            for statement in (
-                "delete from events where about = ?",
-                "delete from runs where uid = ?",
-                "delete from objects where uid = ?",
-            ):
-                cursor.execute(statement, (uid,))
+            cursor.execute("delete from events where about = ?", (uid,))
+            cursor.execute("delete from runs where uid = ?", (uid,))
+            cursor.execute("delete from objects where uid = ?", (uid,))
 
     # --- children -----------------------------------------------------------------------------------------------
 
     def children(self, kind: type[Child], owner: str) -> list[Child]:
-        """The children of a job of one kind, in the order of their making."""
         cache = self._cache()
         if (kind, owner) not in cache:
-            query = "select data from objects where owner = ? and kind = ? order by rowid"
-            found = self.connection.execute(query, (owner, kind.__name__))
-            cache[kind, owner] = [msgspec.json.decode(row[0], type=kind) for row in found]
+            cache[kind, owner] = self._read(kind, "owner = ?", (owner,))
         return list(cache[kind, owner])
 
     def owned(self, kind: str, owner: str) -> list[Stored]:
-        """Return the objects of one kind that an owner owns, in the order of their creation."""
+        """Return the current objects of one kind that an owner owns, oldest first, still encoded."""
         query = "select data from objects where current and owner = ? and kind = ? order by rowid"
         return [decode_stored(row[0]) for row in self.connection.execute(query, (owner, kind))]
 
     def pods(self, mention: str = "") -> list[Pod]:
-        """The pods of all jobs in whose stored form a text occurs: much cheaper than to decode them all."""
-        rows = self.connection.execute(
-            "select data from objects where kind = 'Pod' and instr(data, cast(? as blob)) order by rowid", (mention,)
-        )
-        return [msgspec.json.decode(row[0], type=Pod) for row in rows]
+        """Return the pods of all jobs whose stored form contains a string: much cheaper than decoding every pod."""
+        return self._read(Pod, "instr(data, cast(? as blob))", (mention,))
+
+    def objects(self, kind: type[Child], namespace: str) -> list[Child]:
+        return self._read(kind, "current and namespace = ?", (namespace,))
+
+    def _read(self, kind: type[Child], condition: str, values: Sequence[str]) -> list[Child]:
+        rows = self.connection.execute(f"{SELECT_KIND} and {condition} order by rowid", (kind.__name__, *values))
+        return [msgspec.json.decode(row[0], type=kind) for row in rows]
 
     def create_child(self, child: Child) -> Child:
         with self.transaction() as cursor:
             return self._insert(cursor, child, child.metadata.owner_references[0].uid)
 
     def update_child(self, child: Pod) -> None:
-        """Stores a pod's new status or deletion mark, if it is still the same pod."""
         with self.transaction() as cursor:
             self._write_child(cursor, child)
 
     def change_pods(self, change: Callable[[list[Pod]], list[Pod]]) -> list[Pod]:
-        """Writes those that `change` makes of all pods of all jobs; nobody else changes any of them meanwhile."""
+        """Write the pods that `change` returns for the pods of all jobs, which no other process changes meanwhile."""
         with self.transaction() as cursor:
-            rows = cursor.execute("select data from objects where kind = 'Pod' order by rowid").fetchall()
-            changed = change([msgspec.json.decode(row[0], type=Pod) for row in rows])
+            changed = change(self.pods())
             for pod in changed:
                 self._write_child(cursor, pod)
         return changed
@@ -280,10 +280,8 @@ class Store:
             self._next_version(cursor)
             cursor.execute("delete from objects where uid = ?", (uid,))
 
-    # --- objects beside jobs ----------------------------------------------------------------------------------------
-
     def put_object(self, key: Key, data: dict[str, object]) -> None:
-        """Store a ConfigMap as the manifest has it, unless a job owns one of that name."""
+        """Store a ConfigMap of a manifest, unless a job owns one of that name."""
         identity = (key.kind, key.namespace, key.name)
         with self.transaction() as cursor:
             version = self._next_version(cursor)
@@ -294,23 +292,16 @@ class Store:
             )
 
     def object(self, key: Key) -> dict[str, object] | None:
-        """Return the object that a name means now, as it is stored."""
         row = self.connection.execute(
             "select data from objects where current and kind = ? and namespace = ? and name = ?",
             (key.kind, key.namespace, key.name),
         ).fetchone()
         return msgspec.json.decode(row[0], type=dict[str, object]) if row else None
 
-    def objects(self, kind: type[Child], namespace: str) -> list[Child]:
-        """Return the objects of one kind in a namespace that their names mean now, oldest first."""
-        query = "select data from objects where current and kind = ? and namespace = ? order by rowid"
-        found = self.connection.execute(query, (kind.__name__, namespace))
-        return [msgspec.json.decode(row[0], type=kind) for row in found]
-
     # --- events -------------------------------------------------------------------------------------------------
 
     def add_event(self, about: str, reason: str, message: str, *, warning: bool, now: datetime) -> None:
-        """Appends news; the same news again only raise a count."""
+        """Append an event; if it repeats the last one, only increase its count."""
         with self.transaction() as cursor:
             row = cursor.execute(
                 "select id, reason, message from events where about = ? order by id desc limit 1", (about,)
@@ -324,23 +315,20 @@ class Store:
             )
 
     def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        """The events of an object with their ids, in order."""
-        rows = self.connection.execute(
-            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id",
-            (about, after),
+        query = (
+            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id"
         )
         return [
-            (row[0], RecordedEvent(_time(row[1]), _time(row[2]), row[3], bool(row[4]), row[5], row[6])) for row in rows
+            (id_, RecordedEvent(_time(first), _time(last), count, bool(warning), reason, message))
+            for id_, first, last, count, warning, reason, message in self.connection.execute(query, (about, after))
         ]
 
     # --- changes ------------------------------------------------------------------------------------------------
 
     def changed(self) -> bool:
-        """Whether anything was written, by this process or another, since the last call."""
-        now = self._version()
-        changed = now != self._seen
-        self._seen = now
-        return changed
+        """Return whether this process or another has written anything since the last call."""
+        before, self._seen = self._seen, self._version()
+        return before != self._seen
 
     def version(self) -> int:
         """Return a number that grows with every change of an object, by this process or another."""
@@ -348,7 +336,7 @@ class Store:
         return int(version)
 
     def versions(self, root: str) -> dict[str, tuple[int, int]]:
-        """Return for every run of a root what changes with its object, and with any object that it owns."""
+        """Return for every run of a root a value that changes with its object and with every object that it owns."""
         rows = self.connection.execute(
             "select runs.uid, max(version), count(*) from runs"
             " join objects on objects.uid = runs.uid or objects.owner = runs.uid where root = ? group by runs.uid",
@@ -360,12 +348,12 @@ class Store:
         self.connection.close()
 
     def _version(self) -> tuple[int, int]:
-        """Changes with every write: another connection's, then our own."""
+        """Return a value that changes with every write: by other connections, and by this one."""
         (others,) = self.connection.execute("pragma data_version").fetchone()
         return others, self._own_writes
 
     def _cache(self) -> dict[tuple[Any, str], Any]:
-        """What was read since the last write: a driver looks many times a second, and mostly nothing changed."""
+        """Return what was read since the last write: a driver reads many times per second, mostly without a change."""
         now = self._version()
         if now != self._cached_at:
             self._cached.clear()
@@ -374,11 +362,11 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        """Writes that happen together or not at all."""
+        """Write everything inside, or nothing if an exception is raised."""
         if not self.writable:
             raise StoreError("the state folder is read-only", database.OTHER_HOME)
         cursor = self.connection.cursor()
-        # Not deferred: a transaction that reads first could otherwise not become a writing one.
+        # Not deferred: a transaction that reads first could fail when it starts to write.
         cursor.execute("begin immediate")
         try:
             yield cursor
@@ -408,43 +396,14 @@ class Store:
         stored: Child = replace(made, metadata=metadata)
         cursor.execute(
             "insert into objects values (?, ?, ?, ?, ?, 1, ?, ?)",
-            (metadata.uid, kind, namespace, name, owner, version, encode(stored)),
+            (metadata.uid, kind, namespace, name, owner, version, msgspec.json.encode(stored)),
         )
         return stored
-
-    def _insert_run(
-        self,
-        cursor: sqlite3.Cursor,
-        metadata: ObjectMeta,
-        root: str,
-        attached: bool,
-        boot: str,
-        folder: Callable[[int], Path],
-        above: int,
-    ) -> None:
-        # Numbers are counted by name alone, so that two kinds of one name never share a folder.
-        (last,) = cursor.execute(
-            "select coalesce(max(number), 0) from objects join runs using (uid) where namespace = ? and name = ?",
-            (metadata.namespace, metadata.name),
-        ).fetchone()
-        number = max(last, above) + 1
-        cursor.execute(
-            "insert into runs values (?, ?, ?, ?, ?, ?, ?, null)",
-            (
-                metadata.uid,
-                number,
-                attached,
-                boot,
-                str(folder(number)),
-                datetime.now(UTC).timestamp(),
-                root or metadata.uid,
-            ),
-        )
 
     def _write_child(self, cursor: sqlite3.Cursor, child: Pod) -> None:
         version = self._next_version(cursor)
         metadata = replace(child.metadata, resource_version=str(version))
-        self._write(cursor, metadata.uid, version, encode(replace(child, metadata=metadata)))
+        self._write(cursor, metadata.uid, version, msgspec.json.encode(replace(child, metadata=metadata)))
 
     @staticmethod
     def _write(cursor: sqlite3.Cursor, uid: str, version: int, data: bytes) -> None:
@@ -457,14 +416,14 @@ class Store:
 
 
 def open_store(path: Path, *, write: bool = True) -> Store:
-    """Opens the state, making it if need be; without `write` a full or read-only disk is no obstacle."""
+    """Open the database, and create it if needed; without `write` this also works on a full or read-only disk."""
     connection, writable = database.connect(path, write=write)
     return Store(connection, writable=writable)
 
 
 @contextmanager
 def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
-    """The opened state; a reader also works on a full or read-only disk, and without any state at all."""
+    """Open the state folder; without `write` this also works on a full or read-only disk, and if there is no state."""
     if write:
         try:
             home.create()
@@ -476,10 +435,6 @@ def open_state(home: Home, *, write: bool) -> Iterator[tuple[Home, Store]]:
         yield home, store
     finally:
         store.close()
-
-
-def encode(value: Object) -> bytes:
-    return msgspec.json.encode(value)
 
 
 def decode_stored(data: bytes) -> Stored:
@@ -495,7 +450,7 @@ def _encode_stored(stored: Stored) -> bytes:
 
 
 def edit(owner: type[OwnerType], change: Callable[[OwnerType], OwnerType]) -> Callable[[Stored], Stored]:
-    """Return the change of a typed object as one of its stored form; what it does not change stays byte for byte."""
+    """Return the change of a typed object as a change of its stored form; unchanged parts stay byte for byte."""
 
     def changed(stored: Stored) -> Stored:
         old: Any = msgspec.json.decode(_encode_stored(stored), type=owner)
@@ -521,21 +476,9 @@ def marked_for_deletion(stored: Stored) -> Stored:
 def _run(row: tuple[Any, ...]) -> Run:
     uid, kind, namespace, name, owner, current, data, number, folder, created = row[:10]
     root, root_folder, attached, boot, settled_until = row[10:]
-    return Run(
-        uid=uid,
-        key=Key(namespace, name, kind),
-        owner=owner,
-        current=bool(current),
-        data=data,
-        number=number,
-        folder=Path(folder),
-        created=_time(created),
-        root=root,
-        root_folder=Path(root_folder),
-        attached=bool(attached),
-        boot=boot,
-        settled_until=settled_until,
-    )
+    of_root = (root, Path(root_folder), bool(attached), boot, settled_until)
+    key = Key(namespace, name, kind)
+    return Run(uid, key, owner, bool(current), data, number, Path(folder), _time(created), *of_root)
 
 
 def _time(seconds: float) -> datetime:

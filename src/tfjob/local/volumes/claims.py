@@ -1,6 +1,6 @@
-"""PersistentVolumeClaims: folders under STATE/claims/NAMESPACE/NAME that no job owns and that outlive all jobs.
+"""PersistentVolumeClaims: folders at STATE/claims/NAMESPACE/NAME that no job owns and that outlive all jobs.
 
-Next to each folder is `.NAME.json` with what is known about the claim; a claim's name never starts with a dot.
+The file `.NAME.json` next to each folder records what is known about the claim; names of claims never start with a dot.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tfjob.api import quantity
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
@@ -32,11 +29,11 @@ READ_ONLY_MANY = "ReadOnlyMany"
 
 
 class ClaimError(Refusal):
-    """A claim that cannot be made, found or deleted."""
+    """A claim that cannot be created, found or deleted."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is kept about a claim: `size` as it was asked for, `declared` when a document asked for it."""
+    """What is recorded about a claim: its requested `size`, and whether a document `declared` it."""
 
     created: datetime
     declared: bool = False
@@ -65,7 +62,6 @@ class Claims:
         self._root = root
 
     def folder(self, namespace: str, name: str) -> Path:
-        """Where a claim's files are, whether it exists or not."""
         if not _NAMESPACE.fullmatch(namespace):
             raise ClaimError(f'invalid namespace "{namespace}"', "Use lowercase letters, digits and dashes.")
         if not _NAME.fullmatch(name) or len(name) > 240:
@@ -74,18 +70,16 @@ class Claims:
 
     def find(self, namespace: str, name: str) -> Claim | None:
         folder = self.folder(namespace, name)
-        if not folder.is_dir():
-            return None
-        return Claim(namespace, name, folder, _read(folder))
+        return Claim(namespace, name, folder, _read(folder)) if folder.is_dir() else None
 
     def ensure(self, namespace: str, name: str, now: datetime) -> tuple[Claim, bool]:
-        """The claim of that name, and whether it was made just now."""
+        """Return the claim of that name, and whether it was created just now."""
         if found := self.find(namespace, name):
             return found, False
         return self._write(namespace, name, Record(created=now)), True
 
     def declare(self, document: Mapping[str, Any], namespace: str, now: datetime) -> Claim:
-        """Make or update the claim that a PersistentVolumeClaim document asks for; its files stay as they are."""
+        """Create or update the claim of a PersistentVolumeClaim document; existing files stay."""
         meta, spec = document.get("metadata") or {}, document.get("spec") or {}
         name, namespace = meta.get("name") or "", meta.get("namespace") or namespace
         check(document)
@@ -99,15 +93,14 @@ class Claims:
         return self._write(namespace, name, record)
 
     def all(self) -> list[Claim]:
-        found = []
-        for namespace in _names(self._root, _NAMESPACE):
-            for name in _names(self._root / namespace, _NAME):
-                folder = self._root / namespace / name
-                found.append(Claim(namespace, name, folder, _read(folder)))
-        return found
+        return [
+            Claim(namespace, name, self._root / namespace / name, _read(self._root / namespace / name))
+            for namespace in _names(self._root, _NAMESPACE)
+            for name in _names(self._root / namespace, _NAME)
+        ]
 
     def delete(self, namespace: str, name: str, used_by: Sequence[str]) -> None:
-        """Delete a claim and its files; refused while pods use it or something is mounted in it."""
+        """Delete a claim and its files. Raises ClaimError while pods use it or something is mounted in it."""
         claim = self.find(namespace, name)
         if claim is None:
             raise ClaimError(f'there is no claim "{name}" in namespace "{namespace}"')
@@ -115,14 +108,14 @@ class Claims:
             raise ClaimError(f'claim "{name}" is used by {", ".join(sorted(used_by))}', "Stop or delete the job first.")
         if mounted := _mounted_within(claim.folder):
             raise ClaimError(f'claim "{name}" contains a mount: {mounted}', "Unmount it before you delete the claim.")
-        # A name that no claim can have, so that a deletion cut short leaves nothing that looks like a claim.
+        # Not a valid claim name, so that an interrupted deletion leaves nothing that looks like a claim.
         trash = claim.folder.with_name(f".deleted-{uuid.uuid4().hex}")
         claim.folder.rename(trash)
         _record_file(claim.folder).unlink(missing_ok=True)
         shutil.rmtree(trash)
 
     def discard(self, namespace: str, name: str) -> None:
-        """Remove a claim that holds nothing but folders; raises OSError as soon as there is a file."""
+        """Remove a claim that contains only folders. Raises OSError if it contains a file."""
         folder = self.folder(namespace, name)
         for path, _, _ in os.walk(folder, topdown=False):
             Path(path).rmdir()
@@ -153,7 +146,7 @@ def size_on_disk(folder: Path) -> int:
 
 
 def check(document: Mapping[str, Any]) -> None:
-    """Refuse what a PersistentVolumeClaim asks for and a folder cannot be."""
+    """Raise ClaimError for a PersistentVolumeClaim that a folder cannot satisfy."""
     name, spec = (document.get("metadata") or {}).get("name") or "", document.get("spec") or {}
     for mode in spec.get("accessModes") or []:
         if mode not in ACCESS_MODES:
@@ -182,7 +175,7 @@ def _record_file(folder: Path) -> Path:
 
 
 def _read(folder: Path) -> Record:
-    """The claim's record; a folder without a readable one is a claim nevertheless."""
+    """Return the record of a claim; a folder without a readable record is a claim too."""
     try:
         return msgspec.json.decode(_record_file(folder).read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError):
@@ -190,22 +183,19 @@ def _read(folder: Path) -> Record:
 
 
 def _names(folder: Path, valid: re.Pattern[str]) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and valid.fullmatch(entry.name))
-    except FileNotFoundError:
-        return []
+    return sorted(entry.name for entry in folder.glob("*") if entry.is_dir() and valid.fullmatch(entry.name))
 
 
 def _mounted_within(folder: Path) -> Path | None:
-    """A mount point below `folder`: deleting through it would delete what is mounted."""
-    from tfjob.local.sandbox.rootfs import mount_points  # loaded here, because only a deletion asks for mounts
+    """Return a mount point below `folder`: deleting the folder would delete what is mounted there."""
+    from tfjob.local.sandbox.rootfs import mount_points  # imported late: only a deletion needs it
 
     real = folder.resolve()
     return next((point for point in map(Path, mount_points()) if real in point.parents), None)
 
 
 def claim_users(store: Store, name: str = "") -> dict[tuple[str, str], list[str]]:
-    """By namespace and claim, the pods that may be reading or writing it now; of one name, or of all."""
+    """Return by namespace and claim the pods that may use it now; for one claim name, or for all."""
     users: dict[tuple[str, str], list[str]] = {}
     for pod in store.pods(name):
         if pod.status.phase in ("Succeeded", "Failed"):

@@ -1,4 +1,4 @@
-"""The own storage of jobs on this machine: which folder it is, its folders made, and gone again if nothing was kept."""
+"""The storage of a job on this machine: where it is, its folders, and its removal if it stays empty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfjob.plan.build.job_storage import VARIABLES, VOLUME, claim_name, storage_
 
 
 def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
-    """Makes the folders that a container is told of, so that its program finds them."""
+    """Create the folders of the job's storage that a container's environment variables name."""
     for mount in mounts:
         if mount.volume != VOLUME or mount.read_only or not mount.base.is_dir():
             continue
@@ -30,7 +30,7 @@ def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
 
 
 def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path | None:
-    """The folder of a job's storage, once there is a file in it; `mapping` leads volumes to folders."""
+    """Return the folder of a job's storage if it contains a file; `mapping` maps volumes to folders."""
     found = storage_of(job, for_all=True)
     if found is None:
         return None
@@ -43,7 +43,6 @@ def folder_of(job: TFJob, claims: Claims, mapping: Mapping[str, Path]) -> Path |
 
 
 def filled_claim(job: TFJob, claims: Claims) -> Claim | None:
-    """The claim that is a job's storage, if there is a file in it already."""
     volume, mount = storage_of(job, for_all=True) or ({}, {})
     name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
     claim = claims.find(job.metadata.namespace, name) if name else None
@@ -51,13 +50,13 @@ def filled_claim(job: TFJob, claims: Claims) -> Claim | None:
 
 
 def discard_unused(job: Key, store: Store, claims: Claims) -> None:
-    """Remove the claim that a job got without asking, if it holds no file and no pod uses it."""
+    """Remove the claim that tfjob created for a job, if it contains no file and no pod uses it."""
     namespace, name = job.namespace, claim_name(job.name)
     claim = claims.find(namespace, name)
     if claim is None or claim.record.declared or _holds_files(claim.folder):
         return
     if not claim_users(store, name).get((namespace, name)):
-        with suppress(OSError):  # somebody put something there meanwhile
+        with suppress(OSError):  # a file has appeared meanwhile
             claims.discard(namespace, name)
 
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
-from tfjob.local.inputs.references import (
-    MissingReference,
-    Node,
-    References,
-    container_named,
-    field_value,
-    resource_value,
-)
+from tfjob.local.inputs.references import MissingReference, Node, References, container_of, field_value, resource_value
 from tfjob.local.state.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tfjob.api.objects import Pod
 
 DEFAULT_MODE = 0o644
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -29,7 +19,7 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 @dataclass(frozen=True)
 class File:
-    """One file: its contents and permission bits."""
+    """The contents and permission bits of one file."""
 
     data: bytes
     mode: int
@@ -37,41 +27,30 @@ class File:
 
 @dataclass
 class Projection:
-    """Files by their path inside the volume; `secret` when any of them comes from a Secret."""
+    """Files by their path inside the volume; `secret` if any of them comes from a Secret."""
 
     files: dict[str, File] = field(default_factory=dict)
     secret: bool = False
 
 
 def project(kind: str, source: Mapping[str, Any], pod: Pod, references: References, node: Node) -> Projection:
-    """The files of a volume source of `kind`: configMap, secret, downwardAPI or projected."""
-    mode = source.get("defaultMode")
+    """Return the files of a volume of `kind` configMap, secret, downwardAPI or projected."""
+    mode = DEFAULT_MODE if source.get("defaultMode") is None else source["defaultMode"]
     projection = Projection()
     parts = source.get("sources") or [] if kind == "projected" else [{kind: source}]
-    for part in parts:
-        for part_kind, details in part.items():
-            _add(projection, part_kind, details or {}, DEFAULT_MODE if mode is None else mode, pod, references, node)
+    for part_kind, details in (item for part in parts for item in part.items()):
+        match part_kind:
+            case "configMap":
+                files = _keys(CONFIG_MAP, details or {}, mode, references)
+            case "secret":
+                files = _keys(SECRET, details or {}, mode, references)
+                projection.secret = True
+            case "downwardAPI":
+                files = _fields(details or {}, mode, pod, node)
+            case _:
+                raise Refusal(f"a projected volume cannot contain {part_kind} on this machine, which has no API server")
+        projection.files.update(files)
     return projection
-
-
-def _add(
-    projection: Projection,
-    kind: str,
-    source: Mapping[str, Any],
-    mode: int,
-    pod: Pod,
-    references: References,
-    node: Node,
-) -> None:
-    if kind == "configMap":
-        projection.files.update(_keys(CONFIG_MAP, source, mode, references))
-    elif kind == "secret":
-        projection.secret = True
-        projection.files.update(_keys(SECRET, source, mode, references))
-    elif kind == "downwardAPI":
-        projection.files.update(_fields(source, mode, pod, node))
-    else:
-        raise Refusal(f"a projected volume cannot contain {kind} on this machine, which has no API server")
 
 
 def _keys(kind: str, source: Mapping[str, Any], mode: int, references: References) -> dict[str, File]:
@@ -97,7 +76,7 @@ def _fields(source: Mapping[str, Any], mode: int, pod: Pod, node: Node) -> dict[
             text = field_value(item["fieldRef"].get("fieldPath") or "", pod, node)
         else:
             reference = item.get("resourceFieldRef") or {}
-            text = resource_value(reference, container_named(reference, pod), node)
+            text = resource_value(reference, container_of(reference, pod), node)
         files[_inside(item.get("path") or "")] = File(text.encode(), _mode(item, mode))
     return files
 

@@ -1,8 +1,8 @@
-"""From a pod's volumes to folders, files and mounts.
+"""From the volumes of a pod to folders, files and mounts.
 
-`resolve` decides and touches nothing; `prepare` makes the folders and writes the configMap files. A secret's contents
-are never written here: they go to the supervisor through a pipe. Each kind of volume is one small function; a kind that
-is not among them is rejected by name unless the user maps the volume to a folder.
+`resolve` decides and touches nothing; `prepare` creates folders and writes the files of ConfigMaps. The contents of a
+Secret are never written to disk: they go to the supervisor through a pipe. Each kind of volume is one small function;
+other kinds are unsupported unless the user maps the volume to a folder.
 
 At levels without mount namespaces, mount paths in strings are replaced with the folders that hold the files. Only whole
 paths are replaced: `/data` in `--dir=/data/mnist`, `/a:/data` or `"/data"`, but not in `/data2`, `s3://bucket/data`,
@@ -14,23 +14,20 @@ from __future__ import annotations
 import posixpath
 import re
 import stat
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfjob.api import quantity
+from tfjob.api.objects import Pod
 from tfjob.local.inputs import environment
+from tfjob.local.inputs.references import Node, References
+from tfjob.local.sandbox.pod_spec import Tmpfs
 from tfjob.local.state.errors import Refusal
+from tfjob.local.volumes.claims import Claim, Claims
 from tfjob.local.volumes.projection import File, project
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from tfjob.api.objects import Pod
-    from tfjob.local.inputs.references import Node, References
-    from tfjob.local.volumes.claims import Claim, Claims
-
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PAGE = 4096
@@ -44,21 +41,21 @@ _HOST_PATH_TYPES: dict[str, Callable[[int], bool]] = {
     "CharDevice": stat.S_ISCHR,
     "BlockDevice": stat.S_ISBLK,
 }
-# A path starts at the start of the text or after one of these. A quote that closes a shell variable ("$HOME"/data)
-# goes on with a path; only a file URL's slashes lead to one.
+# A path begins at the start of the text or after one of these characters. It also begins after `file://`, but not after
+# a quote that closes a shell variable ("$HOME"/data).
 _BEFORE_PATH = r"""(?:(?<![^\s=:,;(\[{<>|&@!"'`])|(?<=file://))"""
 _CLOSED_VARIABLE = re.compile(r"""(?:[})]|\$\w+)["']$""")
-# It ends at the end, before a slash, or before what cannot belong to a name.
+# A path ends at the end of the text, before a slash, or before a character that cannot be part of a name.
 _AFTER_PATH = r"""(?=$|[/\s=:,;()\[\]{}<>|&@!"'`\\?#])"""
 
 
 class VolumeError(Refusal):
-    """A volume, or a mount of one, that this machine cannot honour."""
+    """A volume, or a mount of one, that this machine does not support."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount of one container: `sub_path` is a folder or file inside the volume's own `base`."""
+    """One mount of one container; `sub_path` is a folder or file below the `base` of the volume."""
 
     volume: str
     base: Path
@@ -71,20 +68,9 @@ class Mount:
         return self.base / self.sub_path if self.sub_path else self.base
 
 
-@dataclass(frozen=True)
-class Tmpfs:
-    """A volume in memory, private to the pod; size 0 is the kernel's default, `folders` must exist for subPaths."""
-
-    name: str
-    path: Path
-    size: int
-    secret: bool
-    folders: tuple[str, ...] = ()
-
-
 @dataclass
 class Volumes:
-    """What a pod's containers see, and what has to exist before they start."""
+    """What the containers of a pod mount, and what must exist before they start."""
 
     mounts: dict[str, list[Mount]] = field(default_factory=dict)
     tmpfs: list[Tmpfs] = field(default_factory=list)
@@ -95,13 +81,12 @@ class Volumes:
     empty_files: list[Path] = field(default_factory=list)
 
     def rewrites(self, container: str) -> dict[str, str]:
-        """Mount path to folder, for the levels that cannot mount."""
         return {mount.target: str(mount.source) for mount in self.mounts[container]}
 
 
 @dataclass(frozen=True)
 class Context:
-    """What volumes are resolved against: the pod, its folder, and this machine."""
+    """The pod, its folder, and what this machine provides for its volumes."""
 
     pod: Pod
     folder: Path
@@ -116,29 +101,31 @@ def resolve(
     variables: Mapping[str, Mapping[str, str]],
     images: Mapping[str, Mapping[str, Path]] | None = None,
 ) -> Volumes:
-    """The volumes of a pod; `variables` are each container's declared ones, for subPathExpr.
+    """Return the volumes of a pod; `variables` are the declared ones of each container, for subPathExpr.
 
-    `images` are the folders that stand in for those of each container's image: a volume at the same path covers one.
+    `images` are folders in place of folders of each container's image; a volume at the same path replaces them.
     """
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
-    for container in (*_list(context.pod, "initContainers"), *_list(context.pod, "containers")):
+    spec = context.pod.spec
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         name = container["name"]
-        if container.get("volumeDevices"):
-            raise VolumeError(f'container "{name}": volumeDevices are not supported on this machine')
         beneath = {
             target: Mount("image", folder, "", target, read_only=False)
             for target, folder in (images or {}).get(name, {}).items()
         }
         mounts = beneath | _mounts(container, sources, variables.get(name, {}))
-        # A mount inside another one's path must come after it.
+        # A mount inside another mount must come after it.
         made.mounts[name] = sorted(mounts.values(), key=lambda mount: mount.target.count("/"))
-    _add_memory_folders(made)
+    in_folders = [mount for some in made.mounts.values() for mount in some if mount.sub_path]
+    for tmpfs in made.tmpfs:
+        if not tmpfs["secret"]:
+            tmpfs["folders"] = sorted({mount.sub_path for mount in in_folders if str(mount.base) == tmpfs["path"]})
     return made
 
 
 def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
-    """Make everything that `resolve` decided; the claims that nobody had declared and that were made now."""
+    """Create everything that `resolve` decided, and return the undeclared claims that were created."""
     fresh = []
     for name in volumes.claims:
         claim, made = context.claims.ensure(context.pod.metadata.namespace, name, now)
@@ -155,7 +142,7 @@ def prepare(volumes: Volumes, context: Context, now: datetime) -> list[Claim]:
             path.unlink(missing_ok=True)
             path.write_bytes(file.data)
             path.chmod(file.mode)
-        in_memory = {tmpfs.path for tmpfs in volumes.tmpfs}
+        in_memory = {Path(tmpfs["path"]) for tmpfs in volumes.tmpfs}
         for mounts in volumes.mounts.values():
             for mount in mounts:
                 if mount.sub_path and mount.base not in in_memory:
@@ -180,9 +167,8 @@ def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Sour
     if name in context.mapping:
         folder = context.mapping[name]
         if not folder.exists():
-            raise VolumeError(
-                f'volume "{name}" is mapped to {folder}, which does not exist', "Create the folder first."
-            )
+            text = f'volume "{name}" is mapped to {folder}, which does not exist'
+            raise VolumeError(text, "Create the folder first.")
         return _Source(folder, bool(details.get("readOnly")))
     if kind not in _KINDS:
         raise VolumeError(
@@ -198,7 +184,8 @@ def _empty_dir(name: str, details: Mapping[str, Any], context: Context, made: Vo
     if details.get("medium") in (None, ""):
         made.folders[path] = 0o777
     elif details["medium"] == "Memory":
-        made.tmpfs.append(Tmpfs(name, path, _bytes(name, details.get("sizeLimit")), secret=False))
+        size = _bytes(name, details.get("sizeLimit"))
+        made.tmpfs.append({"name": name, "path": str(path), "size": size, "secret": False})
     else:
         raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not supported on this machine')
     return _Source(path)
@@ -216,14 +203,12 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
     if not path.is_absolute():
         raise VolumeError(f'volume "{name}": hostPath "{path}" must be absolute')
     if kind not in _HOST_PATH_TYPES:
-        raise VolumeError(
-            f'volume "{name}": unknown hostPath type {kind}', f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
-        )
+        hint = f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
+        raise VolumeError(f'volume "{name}": unknown hostPath type {kind}', hint)
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        # A container runtime would make an empty folder here for an unset type; a training job that reads
-        # nothing where its data should be helps nobody.
+        # Kubernetes creates an empty folder for an unset type, but a training job that finds no data is useless.
         if kind == "DirectoryOrCreate":
             made.folders[path] = 0o755
         elif kind == "FileOrCreate":
@@ -254,7 +239,7 @@ def _projected(kind: str) -> Callable[[str, Mapping[str, Any], Context, Volumes]
         projection = project(kind, details, context.pod, context.references, context.node)
         if projection.secret:
             size = sum(-(-len(file.data) // _PAGE) + 1 for file in projection.files.values()) * _PAGE
-            made.tmpfs.append(Tmpfs(name, path, size + 64 * _PAGE, secret=True))
+            made.tmpfs.append({"name": name, "path": str(path), "size": size + 64 * _PAGE, "secret": True})
             made.secret_files[name] = projection.files
         else:
             made.folders[path] = 0o755
@@ -277,7 +262,7 @@ _KINDS: dict[str, Callable[[str, Mapping[str, Any], Context, Volumes], _Source]]
 
 
 def check(volume: Mapping[str, Any], context: Context) -> None:
-    """Refuse a volume that `resolve` would refuse, as far as that does not depend on a ConfigMap or Secret."""
+    """Raise the error that `resolve` would raise for a volume, as far as no ConfigMap or Secret is needed for that."""
     kinds = {kind for kind, value in volume.items() if kind != "name" and value is not None}
     if volume["name"] in context.mapping or not kinds & {"configMap", "secret", "downwardAPI", "projected"}:
         _source(volume, context, Volumes())
@@ -288,19 +273,11 @@ def _mounts(
 ) -> dict[str, Mount]:
     mounts: dict[str, Mount] = {}
     for wanted in container.get("volumeMounts") or []:
-        volume, where = wanted.get("name") or "", f'container "{container["name"]}"'
-        if volume not in sources:
-            raise VolumeError(f'{where}: volumeMounts names "{volume}", which is not in volumes')
-        if (wanted.get("mountPropagation") or "None") != "None":
-            raise VolumeError(f'{where}: mountPropagation of "{volume}" is not supported on this machine')
+        source = sources[wanted["name"]]
         target = posixpath.normpath("/" + (wanted.get("mountPath") or "")).replace("//", "/")
-        if target == "/":
-            raise VolumeError(f'{where}: "{volume}" cannot be mounted at /')
-        if target in mounts:
-            raise VolumeError(f"{where}: two volumes are mounted at {target}")
-        source = sources[volume]
+        sub_path = _sub_path(wanted, variables, f'container "{container["name"]}"')
         read_only = source.read_only or bool(wanted.get("readOnly"))
-        mounts[target] = Mount(volume, source.base, _sub_path(wanted, variables, where), target, read_only)
+        mounts[target] = Mount(wanted["name"], source.base, sub_path, target, read_only)
     return mounts
 
 
@@ -319,18 +296,10 @@ def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: st
 def _make_sub_path(mount: Mount) -> None:
     base, wanted = mount.base.resolve(), mount.source.resolve()
     if wanted != base and base not in wanted.parents:
-        raise VolumeError(
-            f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
-        )
+        text = f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
+        raise VolumeError(text)
     if not wanted.exists():
         wanted.mkdir(parents=True)
-
-
-def _add_memory_folders(made: Volumes) -> None:
-    for index, tmpfs in enumerate(made.tmpfs):
-        if not tmpfs.secret:
-            used = {mount.sub_path for mounts in made.mounts.values() for mount in mounts if mount.base == tmpfs.path}
-            made.tmpfs[index] = replace(tmpfs, folders=tuple(sorted(used - {""})))
 
 
 def _bytes(name: str, size: str | float | None) -> int:
@@ -340,12 +309,8 @@ def _bytes(name: str, size: str | float | None) -> int:
         raise VolumeError(f'volume "{name}": sizeLimit: {error}') from None
 
 
-def _list(pod: Pod, key: str) -> list[dict[str, Any]]:
-    return pod.spec.get(key) or []
-
-
 def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
-    """`text` with every mount path of `mapping` replaced by its folder; the longest path counts."""
+    """Replace every mount path of `mapping` in `text` with its folder; the longest matching path wins."""
     if not mapping:
         return text
     paths = "|".join(re.escape(path) for path in sorted(mapping, key=len, reverse=True))
@@ -358,8 +323,5 @@ def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:
     return re.sub(f"{_BEFORE_PATH}(?:{paths}){_AFTER_PATH}", replacement, text)
 
 
-def rewrite_all_paths(texts: list[str], mapping: Mapping[str, str]) -> list[str]:
-    """The mount paths that occur in `texts`, so that the user can be told."""
-    return sorted(
-        path for path, folder in mapping.items() if any(rewrite_paths(text, {path: folder}) != text for text in texts)
-    )
+def mount_paths_in(text: str, mapping: Mapping[str, str]) -> list[str]:
+    return sorted(path for path, folder in mapping.items() if rewrite_paths(text, {path: folder}) != text)

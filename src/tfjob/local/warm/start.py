@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +21,6 @@ from tfjob.durations import USUAL, Durations, durations_from
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
-from tfjob.local.sandbox.capabilities import Capability
 from tfjob.local.sandbox.pod_spec import ContainerSpec
 from tfjob.local.state import config
 from tfjob.local.state.errors import Refusal
@@ -29,6 +29,9 @@ from tfjob.local.warm import policy
 from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
 from tfjob.local.warm.pool import OLDEST_PYTHON, ForkServer, NotWarm
 from tfjob.local.warm.source_scan import ProgramText, read_program
+
+if TYPE_CHECKING:
+    from tfjob.local.sandbox.capabilities import Capability
 
 HOW = "tfjob/start"
 """The annotation of a pod that tells how it was started: `warm`, or `cold: ` and the reason."""
@@ -169,6 +172,8 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
 
 def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
     """Check the interpreter that jobs of this project get, without importing TensorFlow."""
+    from tfjob.local.sandbox.capabilities import Capability  # imported late: drivers do not need it
+
     if sys.platform != "linux":
         return Capability("warm starts", policy.ONLY_LINUX)
     seconds = durations_from(environ).helper_program.total_seconds()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -66,19 +67,15 @@ class Versions:
         return ""
 
 
-RIGHTS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "you can view jobs": ((GROUP, "tfjobs", "get"), (GROUP, "tfjobs", "list"), ("", "pods", "list")),
-    "you can create, change and delete jobs": (
-        (GROUP, "tfjobs", "create"),
-        (GROUP, "tfjobs", "patch"),
-        (GROUP, "tfjobs", "delete"),
-    ),
-    "you can watch jobs": ((GROUP, "tfjobs", "watch"), ("", "pods", "watch")),
-    "you can read logs": (("", "pods/log", "get"),),
-    "you can read events": (("", "events", "list"),),
-    "you can run commands in replicas": (("", "pods/exec", "create"),),
+RIGHTS = {
+    "you can view jobs": ("get tfjobs", "list tfjobs", "list pods"),
+    "you can create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
+    "you can watch jobs": ("watch tfjobs", "watch pods"),
+    "you can read logs": ("get pods/log",),
+    "you can read events": ("list events",),
+    "you can run commands in replicas": ("create pods/exec",),
 }
-"""The permissions that commands need, as group, resource and verb."""
+"""The permissions that commands need."""
 
 
 async def examine(client: Client, namespace: str) -> list[Finding]:
@@ -96,9 +93,11 @@ async def examine(client: Client, namespace: str) -> list[Finding]:
 
 
 async def versions(client: Client) -> Versions:
-    version, crd, operators = await asyncio.gather(server_version(client), _found_crd(client), deployments(client))
-    release = (crd or {}).get("metadata", {}).get("annotations", {}).get(RELEASE, "")
-    return Versions(version, release, operators)
+    version, operators = await asyncio.gather(server_version(client), deployments(client))
+    crd: dict[str, Any] = {}
+    with suppress(Forbidden, NotFound):
+        crd = await client.get(CRDS, "", CRD_NAME)
+    return Versions(version, crd.get("metadata", {}).get("annotations", {}).get(RELEASE, ""), operators)
 
 
 async def _crd(client: Client) -> list[Finding]:
@@ -166,26 +165,17 @@ async def _lease_holder(client: Client) -> str:
     return ""
 
 
-async def _found_crd(client: Client) -> dict[str, Any] | None:
-    try:
-        return await client.get(CRDS, "", CRD_NAME)
-    except (Forbidden, NotFound):
-        return None
-
-
-async def _right(client: Client, namespace: str, title: str, rights: Iterable[tuple[str, str, str]]) -> Finding:
-    denied = [
-        f"{verb} {resource}"
-        for group, resource, verb in rights
-        if not await _may(client, namespace, group, resource, verb)
-    ]
+async def _right(client: Client, namespace: str, title: str, rights: Iterable[str]) -> Finding:
+    denied = [right for right in rights if not await _may(client, namespace, right)]
     problem = f"missing permissions in namespace {namespace}: {', '.join(denied)}" if denied else ""
     fix = f"Ask for the ClusterRole edit in namespace {namespace}; once the operator is installed, it includes them."
     return Finding(title, not denied, problem, fix)
 
 
-async def _may(client: Client, namespace: str, group: str, resource: str, verb: str) -> bool:
+async def _may(client: Client, namespace: str, right: str) -> bool:
+    verb, _, resource = right.partition(" ")
     name, _, subresource = resource.partition("/")
+    group = GROUP if name == "tfjobs" else ""
     attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
     review = {
         "apiVersion": ACCESS_REVIEWS.api_version,

@@ -70,8 +70,7 @@ class Installation:
         """Apply everything. Raises Refused if the cluster is too old or another operator handles TFJobs."""
         if problem := version_problem(await server_version(self.client)):
             raise Refused(problem)
-        served = await self.client.serves(TFJOBS) or await self.client.serves(TF_JOBS)
-        if self.settings.namespace_only and not served:
+        if self.settings.namespace_only and not any([await self.client.serves(one) for one in (TFJOBS, TF_JOBS)]):
             raise Refused(
                 "the cluster has no CRD of TFJob, and an operator of one namespace cannot create it",
                 f"Ask an administrator to run: {MAKE_CRDS}",
@@ -110,12 +109,12 @@ class Installation:
         found = [one for one in self._last_to_go() if await self._ours(one) is not None]
         if not any(one["kind"] == "CustomResourceDefinition" for one in found):
             return found, []
-        return found, [
-            f"{kind} {job['metadata']['namespace']}/{job['metadata']['name']}"
-            for kind, resource in JOB_KINDS.items()
-            if await self.client.serves(resource)
-            for job in (await self.client.list(resource)).items
-        ]
+        jobs: list[str] = []
+        for kind, resource in JOB_KINDS.items():
+            with suppress(NotFound):
+                owners = [job["metadata"] for job in (await self.client.list(resource)).items]
+                jobs += [f"{kind} {owner['namespace']}/{owner['name']}" for owner in owners]
+        return found, jobs
 
     async def purge(self, objects: Iterable[Object]) -> None:
         for one in objects:

@@ -79,7 +79,11 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
 def trusted(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
     """Return the bundle with our certificates and the newest others; without expired ones."""
     mine = [x509.load_pem_x509_certificate(pem) for pem in own]
-    others = [one for one in _read(bundle) if one not in mine and one.not_valid_after_utc > now]
+    try:
+        known = [one for one in x509.load_pem_x509_certificates(bundle) if one.subject == _SUBJECT]
+    except ValueError:
+        known = []
+    others = [one for one in known if one not in mine and one.not_valid_after_utc > now]
     newest = sorted(others, key=_age)[-max(0, MOST_TRUSTED - len(mine)) :]
     # The order does not depend on the writer, or two replicas would rewrite each other's bundle forever.
     return b"".join(one.public_bytes(Encoding.PEM) for one in sorted([*newest, *mine], key=_age))
@@ -89,13 +93,6 @@ def load(context: ssl.SSLContext, certificate: Certificate) -> None:
     """Use a certificate for new connections; open connections keep the old one."""
     with as_file(certificate.certificate + certificate.key) as path:
         context.load_cert_chain(path)
-
-
-def _read(bundle: bytes) -> list[x509.Certificate]:
-    try:
-        return [one for one in x509.load_pem_x509_certificates(bundle) if one.subject == _SUBJECT]
-    except ValueError:
-        return []
 
 
 def _age(certificate: x509.Certificate) -> tuple[datetime, int]:

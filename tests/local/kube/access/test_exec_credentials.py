@@ -34,7 +34,7 @@ sed "s/COUNT/$count/" answer
 
 
 class Program:
-    """A plugin that prints what a test wrote into `answer`, and counts its runs."""
+    """A plugin that prints the content of `answer`, and counts its runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -175,7 +175,7 @@ def test_a_plugin_that_fails_is_named_with_the_reason(
     check_golden(GOLDEN / f"plugin-{name}.txt", str(error.value).replace(str(program.folder), "FOLDER") + "\n")
 
 
-def test_a_plugin_that_is_not_installed_comes_with_its_hint(program: Program) -> None:
+def test_a_missing_plugin_is_reported_with_its_hint(program: Program) -> None:
     made = access(program, command="no-such-plugin", installHint="Install it from example.com.\n")
     with pytest.raises(ConfigError) as error:
         header(made)
@@ -183,7 +183,7 @@ def test_a_plugin_that_is_not_installed_comes_with_its_hint(program: Program) ->
     check_golden(GOLDEN / "plugin-missing.txt", f"{error.value}\n")
 
 
-def test_a_plugin_that_has_to_ask_needs_a_terminal(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interactive_plugin_needs_a_terminal(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull) as nobody, monkeypatch.context() as patch:
         patch.setattr("sys.stdin", nobody)
         with pytest.raises(ConfigError, match="terminal") as error:

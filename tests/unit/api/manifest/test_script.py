@@ -7,7 +7,8 @@ import yaml
 
 from support.golden import Wording
 from tfjob.api.manifest import loader
-from tfjob.api.manifest.script import MOST_BYTES, Counts, Impossible, Script, alone, documents, name_of
+from tfjob.api.manifest.script import MOST_BYTES, Counts, Script, documents, name_of, upload_problem
+from tfjob.errors import InvalidRequest
 
 COUNTS = {
     "nothing said: one worker": (Counts(), {"Worker": 1}),
@@ -45,7 +46,7 @@ def test_counts_come_to_replicas(case: str) -> None:
 @pytest.mark.parametrize("case", IMPOSSIBLE)
 def test_counts_that_make_no_job_are_refused(case: str, wording: Wording) -> None:
     counts, keyword = IMPOSSIBLE[case]
-    with pytest.raises(Impossible, match=keyword) as caught:
+    with pytest.raises(InvalidRequest, match=keyword) as caught:
         counts.by_type()
     wording(caught.value)
 
@@ -84,7 +85,7 @@ def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> No
     assert container["image"] == "image:1"
 
 
-TRAVELLERS = {
+TOO_MUCH = {
     "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "ConfigMap"),
     "no Python": ("x = (", set[str](), "Python"),
     "a module beside it": ("import os\nimport model", {"model"}, "model"),
@@ -92,13 +93,13 @@ TRAVELLERS = {
 }
 
 
-@pytest.mark.parametrize("case", TRAVELLERS)
-def test_what_is_more_than_one_small_file_does_not_travel(case: str, wording: Wording) -> None:
-    text, beside, keyword = TRAVELLERS[case]
-    with pytest.raises(Impossible, match=keyword) as caught:
-        alone(text, beside)
-    wording(caught.value)
+@pytest.mark.parametrize("case", TOO_MUCH)
+def test_a_script_that_is_not_one_small_file_is_not_uploaded(case: str, wording: Wording) -> None:
+    text, alongside, keyword = TOO_MUCH[case]
+    problem = upload_problem(text, alongside)
+    assert keyword in problem
+    wording(problem)
 
 
-def test_a_script_that_imports_only_what_is_installed_travels() -> None:
-    alone("import os\nimport tensorflow as tf\nfrom . import something", {"model", "data"})
+def test_a_script_that_imports_only_installed_modules_is_uploaded() -> None:
+    assert not upload_problem("import os\nimport tensorflow as tf\nfrom . import something", {"model", "data"})

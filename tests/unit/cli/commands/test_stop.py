@@ -1,4 +1,4 @@
-"""The words of `tfjob scale`."""
+"""The arguments of `tfjob scale`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an attached run prints, and what becomes of it when the view or its terminal fails."""
+"""The output of an attached run, also when the live view or its terminal fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pty:
         self._read = b""
 
     def shown(self) -> str:
-        """All that was written so far."""
+        """Return everything written so far."""
         os.set_blocking(self.ours, False)
         with suppress(BlockingIOError):
             while piece := os.read(self.ours, 1 << 16):
@@ -47,7 +47,7 @@ class Pty:
 
 @pytest.fixture
 def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
-    """A terminal that does not control us."""
+    """A terminal that is not our controlling terminal."""
     made = Pty()
     monkeypatch.setattr(module, "PERIOD", 0.01)
     yield made
@@ -56,7 +56,7 @@ def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
 
 
 class Job:
-    """A job of which nothing is new; the one of the live view is broken unless it is not asked for."""
+    """A job without new lines, whose snapshot fails."""
 
     folder = "/somewhere"
 
@@ -154,7 +154,7 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
 def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_no_line(
     pty: Pty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after Ctrl-S: the event loop drives the job meanwhile."""
+    """As after Ctrl-S: the event loop keeps driving the job."""
     print_to(pty, monkeypatch)
     screen = Screen([])
     shown = b""
@@ -186,7 +186,7 @@ class Pipe:
             monkeypatch.setattr(sys, name, io.TextIOWrapper(os.fdopen(descriptor, "wb"), encoding="utf-8"))
 
     def rest(self) -> bytes:
-        """What is in it when nobody writes any longer."""
+        """Close both writers and return the rest of the pipe."""
         sys.stdout.close()
         sys.stderr.close()
         with os.fdopen(self.reader, "rb") as file:
@@ -194,7 +194,7 @@ class Pipe:
 
 
 def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes later, on stderr too, does not wait for it either."""
+    """Later output, also on stderr, does not wait for the reader either."""
     pipe = Pipe(monkeypatch)
 
     async def main() -> bool:
@@ -210,7 +210,7 @@ def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: p
 
 
 def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `tee` to a slow disk: it takes longer for all than the patience with one that takes nothing."""
+    """As with `tee` to a slow disk: all of it takes longer than we wait for a stalled reader."""
     pipe = Pipe(monkeypatch)
     monkeypatch.setattr(module, "PATIENCE", 2.0)
     read = b""
@@ -236,7 +236,7 @@ def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.M
 
 
 def test_lines_of_stdout_and_stderr_do_not_tear_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come out of one pipe whole, and in the order in which they were printed."""
+    """The pipe has complete lines, in the order in which they were printed."""
     pipe = Pipe(monkeypatch)
     said = [f"line {number} {'.' * (number % 977)}" for number in range(5000)]
 
@@ -258,7 +258,7 @@ def test_lines_of_stdout_and_stderr_do_not_tear_each_other(monkeypatch: pytest.M
 
 
 def test_what_waits_in_the_logs_is_read_when_the_reader_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job is not asked for more than its reader takes, and all of it is there at the end."""
+    """A job is read at the pace of the reader, and everything is printed at the end."""
     pipe = Pipe(monkeypatch)
     job = Job()
     batches = [[f"line {number} {'.' * 10_000}" for number in range(ten, ten + 10)] for ten in range(0, 100, 10)]

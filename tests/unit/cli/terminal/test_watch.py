@@ -1,4 +1,4 @@
-"""A list that is kept up to date in a terminal."""
+"""The list of `ps -w` in a terminal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def refused(*files: Path, context: str | None = None) -> str:
     return str(error.value)
 
 
-def test_the_current_context_says_where_as_whom_and_in_which_namespace(tmp_path: Path) -> None:
+def test_the_current_context_selects_server_user_and_namespace(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "config", user={"token": "secret"}, context={"namespace": "team"})
     access = load(file)
     assert (access.server, access.namespace, access.context) == ("https://api.example:6443", "team", "lab")
@@ -36,13 +36,13 @@ def test_the_current_context_says_where_as_whom_and_in_which_namespace(tmp_path:
     assert "secret" not in repr(access)
 
 
-def test_without_KUBECONFIG_the_file_in_the_home_folder_counts(tmp_path: Path) -> None:  # noqa: N802
+def test_without_KUBECONFIG_the_file_in_the_home_folder_is_used(tmp_path: Path) -> None:  # noqa: N802
     kubeconfig(tmp_path / ".kube" / "config")
     access = config.load(None, {"HOME": str(tmp_path)}, Path("/nonexistent"))
     assert (access.namespace, access.context) == ("default", "lab")
 
 
-def test_of_several_files_the_first_that_says_something_wins(tmp_path: Path) -> None:
+def test_the_first_file_that_sets_a_value_wins(tmp_path: Path) -> None:
     first = kubeconfig(tmp_path / "1", name="a", cluster={"server": "https://first"}, current="")
     second = kubeconfig(tmp_path / "2", name="a", cluster={"server": "https://second"}, current="b")
     third = kubeconfig(tmp_path / "3", name="b", cluster={"server": "https://third"}, current="a")
@@ -96,7 +96,7 @@ def test_data_wins_over_a_file(tmp_path: Path) -> None:
         ({"token": "t", "exec": {"command": "never-run", "apiVersion": "client.authentication.k8s.io/v1"}}, "Bearer t"),
     ],
 )
-def test_what_a_user_shows(tmp_path: Path, user: dict[str, Any], header: str) -> None:
+def test_the_header_of_a_user(tmp_path: Path, user: dict[str, Any], header: str) -> None:
     assert load(kubeconfig(tmp_path / "config", user=user)).credential.header() == header
 
 
@@ -124,7 +124,7 @@ def test_impersonation(tmp_path: Path) -> None:
     )
 
 
-def test_names_that_look_like_other_things_and_values_that_are_null(tmp_path: Path) -> None:
+def test_names_may_look_like_numbers_and_values_may_be_null(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(
         "current-context: 2024\npreferences: {}\n"
@@ -136,7 +136,7 @@ def test_names_that_look_like_other_things_and_values_that_are_null(tmp_path: Pa
     assert (access.context, access.namespace, access.credential.header()) == ("2024", "default", "Bearer 0123")
 
 
-def test_errors_say_which_file_and_what(tmp_path: Path, wording: Wording) -> None:
+def test_errors_name_the_file_and_the_problem(tmp_path: Path, wording: Wording) -> None:
     file = kubeconfig(tmp_path / "config")
     none = kubeconfig(tmp_path / "b", current="")
     absent, unknown, no_current = refused(tmp_path / "none"), refused(file, context="labb"), refused(none)
@@ -199,7 +199,7 @@ def test_a_folder_is_not_a_kubeconfig(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, changes: dict[str, Any], keyword: str, wording: Wording) -> None:
+def test_unusable_values_are_named(tmp_path: Path, changes: dict[str, Any], keyword: str, wording: Wording) -> None:
     message = refused(kubeconfig(tmp_path / "config", **changes))
     assert keyword in message
     assert "hunter2" not in message
@@ -219,7 +219,7 @@ def pod(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("host", "server"), [("10.96.0.1", "https://10.96.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
-def test_inside_a_pod_its_service_account_counts(tmp_path: Path, pod: Path, host: str, server: str) -> None:
+def test_inside_a_pod_the_service_account_is_used(tmp_path: Path, pod: Path, host: str, server: str) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443", "HOME": str(tmp_path)}
     access = config.load(None, environ, pod)
     assert (access.server, access.namespace, access.context) == (server, "team", "")
@@ -272,7 +272,7 @@ def test_a_token_file_that_is_missing_or_empty_is_named(tmp_path: Path, wording:
         ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, ""),
     ],
 )
-def test_a_proxy_of_the_environment(server: str, environ: dict[str, str], proxy: str) -> None:
+def test_the_environment_selects_a_proxy(server: str, environ: dict[str, str], proxy: str) -> None:
     assert proxy_for(server, environ) == proxy
 
 
@@ -293,5 +293,5 @@ def test_a_proxy_of_the_environment(server: str, environ: dict[str, str], proxy:
         ("https://[fd00::1]:6443", "fd00::/8", True),
     ],
 )
-def test_exceptions_from_the_proxy(server: str, exceptions: str, direct: bool) -> None:
+def test_no_proxy_selects_exceptions(server: str, exceptions: str, direct: bool) -> None:
     assert (proxy_for(server, {"HTTPS_PROXY": "http://p:1", "NO_PROXY": exceptions}) == "") is direct

@@ -54,14 +54,14 @@ def test_details_and_causes_are_kept() -> None:
         (b'{"message": 5}', '{"message": 5}'),
     ],
 )
-def test_an_answer_that_is_no_status_is_told_as_it_is(body: bytes, message: str, wording: Wording) -> None:
+def test_an_answer_that_is_not_a_status_is_shown_unchanged(body: bytes, message: str, wording: Wording) -> None:
     found = api_error(502, body).message
     assert message in found
     assert body == b"" or found == message
     wording(found)
 
 
-def test_a_long_answer_that_is_no_status_is_cut() -> None:
+def test_a_long_answer_that_is_not_a_status_is_cut() -> None:
     assert len(api_error(502, b"x" * 100_000).message) == errors.TEXT_LIMIT
 
 
@@ -69,13 +69,13 @@ def test_a_long_answer_that_is_no_status_is_cut() -> None:
     ("header", "details", "seconds"),
     [("2", {}, 2.0), ("", {"retryAfterSeconds": 3}, 3.0), ("", {}, 1.0), ("Fri, 31 Dec 1999 23:59:59 GMT", {}, 1.0)],
 )
-def test_how_long_to_wait_comes_from_the_header_or_the_details(
+def test_the_time_to_wait_comes_from_the_header_or_the_details(
     header: str, details: dict[str, object], seconds: float
 ) -> None:
     assert api_error(429, status("TooManyRequests", **details), header).retry_after == seconds
 
 
-def test_a_proxy_may_name_the_time_until_which_to_wait() -> None:
+def test_a_proxy_may_send_a_date_to_wait_for() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
     assert 15 < api_error(503, b"", soon).retry_after <= 20
     assert api_error(503, b"", "soon").retry_after == 0

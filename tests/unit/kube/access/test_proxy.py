@@ -1,4 +1,4 @@
-"""Requests through an HTTP proxy: a tunnel, for whom the proxy knows."""
+"""Requests through the tunnel of an HTTP proxy, with and without authentication."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfjob.kube.client.client import Client
 
 
 class Proxy:
-    """An HTTP proxy that opens tunnels, for those whom it knows if it asks."""
+    """An HTTP proxy that opens tunnels; with a password, only for clients that send it."""
 
     def __init__(self, password: str = "") -> None:
         self.targets: list[str] = []
@@ -82,7 +82,7 @@ def test_requests_go_through_a_proxy(tmp_path: Path, secure: bool) -> None:
     asyncio.run(run())
 
 
-def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+def test_an_error_of_the_proxy_is_reported(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr("tfjob.kube.client.client.FIRST_DELAY", 0.0)
 
     async def run() -> None:

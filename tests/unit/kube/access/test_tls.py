@@ -1,4 +1,4 @@
-"""Real TLS between a client and a server that asks for certificates."""
+"""TLS between a client and a server that requests certificates."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_a_client_certificate_given_as_files(tmp_path: Path, authority: Authorit
     assert ask(secured(authority, "127.0.0.1"), tmp_path, {"certificate-authority": "ca.crt"}, user) == '{"user":"me"}'
 
 
-def test_a_server_of_another_name_is_trusted_under_that_name_only(tmp_path: Path, authority: Authority) -> None:
+def test_a_server_with_another_name_is_trusted_with_that_name_only(tmp_path: Path, authority: Authority) -> None:
     cluster = {"certificate-authority": "ca.crt"}
     with pytest.raises(Unreachable, match="IP address mismatch"):
         ask(secured(authority, "kubernetes"), tmp_path, cluster, {})
     assert ask(secured(authority, "kubernetes"), tmp_path, cluster | {"tls-server-name": "kubernetes"}, {})
 
 
-def test_a_server_of_another_ca_is_not_trusted_unless_asked(
+def test_a_server_of_another_ca_is_trusted_only_if_requested(
     tmp_path: Path, authority: Authority, wording: Wording
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -67,9 +67,7 @@ def test_a_server_of_another_ca_is_not_trusted_unless_asked(
     assert ask(secured(authority, "127.0.0.1"), tmp_path, {"insecure-skip-tls-verify": True}, {})
 
 
-def test_a_certificate_that_was_replaced_in_its_files_is_used_after_a_refusal(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_a_replaced_certificate_is_used_after_a_rejection(tmp_path: Path, authority: Authority) -> None:
     async def run() -> tuple[bytes, bytes]:
         async with secured(authority, "127.0.0.1") as server:
             authority.sign("me")
@@ -102,7 +100,7 @@ def test_unusable_files_are_named(tmp_path: Path, authority: Authority, wording:
     wording(no_file.value, no_certificate.value, no_pair.value, no_pem.value)
 
 
-def test_a_key_with_a_passphrase_asks_nobody(authority: Authority, wording: Wording) -> None:
+def test_a_key_with_a_passphrase_is_rejected_without_a_prompt(authority: Authority, wording: Wording) -> None:
     from cryptography.hazmat.primitives import serialization
 
     me = authority.sign("me")
@@ -117,10 +115,8 @@ def test_a_key_with_a_passphrase_asks_nobody(authority: Authority, wording: Word
     wording(caught.value)
 
 
-def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(
-    tmp_path: Path, authority: Authority
-) -> None:
-    """A write would be lost on it."""
+def test_a_connection_that_was_closed_while_idle_is_not_reused(tmp_path: Path, authority: Authority) -> None:
+    """A write over it would be lost."""
     server = secured(authority, "127.0.0.1")
 
     async def answer_and_leave(request: web.Request) -> web.StreamResponse:

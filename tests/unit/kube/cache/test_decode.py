@@ -1,4 +1,4 @@
-"""What the caches keep of an object."""
+"""The fields of an object that the caches keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_an_owner_keeps_its_annotations_but_not_what_kubectl_applied() -> None:
     assert (owner.kind, owner.metadata.annotations, owner.spec) == ("Server", {"mine": "kept"}, b'{"a":1}')
 
 
-def test_a_pod_keeps_of_its_spec_what_decisions_read() -> None:
+def test_a_cached_pod_has_only_the_fields_that_decisions_read() -> None:
     spec = {"nodeName": "a", "restartPolicy": "Never", "containers": [CONTAINER], "volumes": [{"name": "v"}]}
     pod = decode_pod(msgspec.json.encode({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": "Running"}}))
     assert pod.spec == {"nodeName": "a", "restartPolicy": "Never"}
@@ -33,6 +33,6 @@ def test_a_pod_keeps_of_its_spec_what_decisions_read() -> None:
         ([{"type": "MemoryPressure", "status": "False"}], True),
     ],
 )
-def test_a_node_is_lost_when_it_says_not_ready_or_nothing_knows(conditions: list[dict[str, str]], ready: bool) -> None:
+def test_a_node_is_lost_if_it_is_not_ready_or_unknown(conditions: list[dict[str, str]], ready: bool) -> None:
     node = decode_node(msgspec.json.encode({"metadata": {"name": "n"}, "status": {"conditions": conditions}}))
     assert node.ready is ready

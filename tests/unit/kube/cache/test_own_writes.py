@@ -1,4 +1,4 @@
-"""What a pass sees between a write and its echo in the caches."""
+"""What a pass reads between a write and its echo in the caches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names(writes: OwnWrites, *cached: Pod) -> list[str]:
     return [child.metadata.uid for child in writes.children(Pod, JOB, cached)]
 
 
-def test_a_created_child_counts_before_the_cache_shows_it_and_once_when_it_does() -> None:
+def test_a_created_child_counts_once_before_and_after_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.created(JOB, pod("a"))
     assert names(writes) == ["a"]
@@ -57,7 +57,7 @@ def test_a_created_child_that_a_later_list_does_not_show_is_gone() -> None:
     assert names(writes) == []
 
 
-def test_a_created_child_is_of_its_kind_alone() -> None:
+def test_a_created_child_is_returned_for_its_kind_only() -> None:
     writes = OwnWrites()
     writes.created(JOB, pod("a"))
     assert writes.children(Service, JOB, ()) == []
@@ -65,7 +65,7 @@ def test_a_created_child_is_of_its_kind_alone() -> None:
 
 
 def test_a_child_that_ended_before_the_answer_came_does_not_come_back() -> None:
-    """The watch can be quicker than the answer to the request that made the child."""
+    """The watch can be faster than the answer to the request that created the child."""
     writes = OwnWrites()
     writes.seen(JOB, None, pod("a"))
     writes.seen(JOB, pod("a"), None)
@@ -73,7 +73,7 @@ def test_a_child_that_ended_before_the_answer_came_does_not_come_back() -> None:
     assert names(writes) == []
 
 
-def test_a_deleted_child_is_going_before_the_cache_says_so() -> None:
+def test_a_deleted_child_is_terminating_before_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.deleted("a")
     (child,) = writes.children(Pod, JOB, [pod("a")])
@@ -87,7 +87,7 @@ def test_a_deletion_is_forgotten_when_the_cache_shows_it() -> None:
     assert writes.children(Pod, JOB, [pod("a")])[0].metadata.deletion_timestamp is None
 
 
-def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> None:
+def test_a_child_that_never_appears_is_given_up() -> None:
     clock = Clock()
     writes = OwnWrites(clock)
     writes.created(JOB, pod("a"))
@@ -98,7 +98,7 @@ def test_a_child_that_never_shows_is_given_up_and_its_job_looked_at_again() -> N
     assert names(writes) == []
 
 
-def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news() -> None:
+def test_a_written_status_counts_until_the_cache_shows_it() -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
     assert writes.owner(job(5)) == job(7)
@@ -109,21 +109,21 @@ def test_a_written_status_counts_until_the_cache_has_it_and_its_echo_is_no_news(
 @pytest.mark.parametrize(
     ("shown", "is_echo"),
     [
-        pytest.param(job(6), True, id="an older version is on its way to us since before our write"),
+        pytest.param(job(6), True, id="an older version, sent before our write"),
         pytest.param(job(7), True, id="our own version"),
-        pytest.param(job(8), False, id="a newer version is somebody else's"),
+        pytest.param(job(8), False, id="a newer version of another client"),
         pytest.param(None, False, id="the job is gone"),
         pytest.param(job(3, uid="next"), False, id="another job has the name"),
     ],
 )
-def test_only_what_others_wrote_is_news(shown: Stored | None, is_echo: bool) -> None:
+def test_only_writes_of_others_are_changes(shown: Stored | None, is_echo: bool) -> None:
     writes = OwnWrites()
     writes.written(job(7), job(5))
     assert writes.seen_owner(job(7).key, shown) is is_echo
 
 
 def test_a_late_answer_does_not_hide_a_newer_version() -> None:
-    """Else every later write would be refused as stale."""
+    """Otherwise every later write would be rejected as stale."""
     writes = OwnWrites()
     writes.written(job(7), job(8))
     assert writes.owner(job(8)) == job(8)

@@ -1,6 +1,6 @@
-"""Whatever a watch sends: what comes before and after it is seen.
+"""A reflector continues after any bad line of a watch.
 
-The cases are numbers, as those of `test_bad_input.py`.
+The cases are numbers, as in `test_bad_input.py`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.faults
 
 
 @pytest.mark.timeout(3600)
-def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
-    """Lines that are no events, objects of other shapes: what comes before and after them is seen, of every kind."""
+def test_a_watch_continues_after_any_bad_line(cases: Cases) -> None:
+    """Objects before and after invalid lines and objects reach the store, for every kind."""
     durations = Durations(
         first_watch_delay=timedelta(seconds=0.01),
         longest_watch_delay=timedelta(seconds=0.02),
@@ -67,7 +67,7 @@ def test_a_watch_with_anything_in_it_goes_on(cases: Cases) -> None:
 
 
 def odd_watch(number: int) -> Answer:
-    """A watch that sends one such line, which is made when it is asked for: all together they would fill the memory."""
+    """Return a watch that sends one bad line, made on request: all lines together would not fit in memory."""
 
     async def answer(request: Request) -> StreamResponse:
         return await chunks(line_of(number))(request)
@@ -76,7 +76,7 @@ def odd_watch(number: int) -> Answer:
 
 
 def line_of(number: int) -> bytes:
-    """An event of a watch with something wrong in it."""
+    """Return a watch event with a fault."""
     dice = random.Random(number)
     odd = dice.choice(bad_input.ODD)
     line = event(dice.choice(("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")), pod("odd", 6))

@@ -54,7 +54,7 @@ def test_an_object_that_changes_its_key_moves() -> None:
     assert changes[1:] == [("a@1", "a@2"), ("a@2", "a@3")]
 
 
-def test_an_object_that_goes_is_told_as_it_was_at_its_end() -> None:
+def test_a_removed_object_is_reported_in_its_final_state() -> None:
     store, changes = recorded()
     store.put(make("a", job="x"))
     store.remove("team", "a", make("a", "9", job="x"))
@@ -63,14 +63,14 @@ def test_an_object_that_goes_is_told_as_it_was_at_its_end() -> None:
     assert changes == [("", "a@1"), ("a@9", "")]
 
 
-def test_what_is_seen_twice_is_told_once() -> None:
+def test_an_unchanged_object_is_reported_once() -> None:
     store, changes = recorded()
     store.put(make("a"))
     store.put(make("a"))
     assert changes == [("", "a@1")]
 
 
-def test_another_object_of_the_same_name_is_one_that_goes_and_one_that_comes() -> None:
+def test_a_replaced_object_is_reported_as_removed_and_added() -> None:
     store, changes = recorded()
     store.put(make("a", uid="first", job="x"))
     store.put(make("a", "2", uid="second", job="y"))
@@ -78,7 +78,7 @@ def test_another_object_of_the_same_name_is_one_that_goes_and_one_that_comes() -
     assert store.by_index("x") == []
 
 
-def test_a_new_list_tells_what_came_what_changed_and_what_went() -> None:
+def test_a_new_list_reports_additions_changes_and_removals() -> None:
     store, changes = recorded()
     for name in ("same", "changed", "gone", "unreadable"):
         store.put(make(name))

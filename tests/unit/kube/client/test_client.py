@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
+from support.async_tests import async_test
 from support.golden import Wording
 from support.kube.api_server import ApiServer, abort, chunks, pod, pods, refuse, reply
 from tfjob.api.objects import Pod
@@ -30,157 +32,134 @@ from tfjob.kube.client import client as client_module
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import LeaseLost
 
-Test = Callable[[ApiServer, Client], Awaitable[None]]
+
+@asynccontextmanager
+async def served(credential: Credential | None = None) -> AsyncIterator[tuple[ApiServer, Client]]:
+    async with ApiServer() as server, Client(server.access(credential)) as client:
+        yield server, client
 
 
-def with_server(test: Test, credential: Credential | None = None) -> None:
-    async def run() -> None:
-        async with ApiServer() as server, Client(server.access(credential)) as client:
-            await asyncio.wait_for(test(server, client), timeout=30)
-
-    asyncio.run(run())
-
-
-def test_an_object_is_read_by_its_name() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(reply(pod("a", 1)))
-        assert (await client.get(PODS, "team", "a"))["metadata"]["uid"] == "uid-a"
-        assert server.asked() == ["GET /api/v1/namespaces/team/pods/a"]
-
-    with_server(test)
+@async_test(served)
+async def test_an_object_is_read_by_its_name(server: ApiServer, client: Client) -> None:
+    server.answers.append(reply(pod("a", 1)))
+    assert (await client.get(PODS, "team", "a"))["metadata"]["uid"] == "uid-a"
+    assert server.asked() == ["GET /api/v1/namespaces/team/pods/a"]
 
 
-def test_a_list_is_read_in_pages_until_the_last() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.lists += [reply(pods(7, pod("a", 1), continue_="more")), reply(pods(7, pod("b", 2)))]
-        listing = await client.list(PODS, label_selector="a=b,c", field_selector="spec.nodeName=n", type=Pod)
-        assert [item.metadata.name for item in listing.items] == ["a", "b"]
-        assert listing.metadata.resource_version == "7"
-        first, second = (seen.query for seen in server.seen)
-        assert first == {"limit": "500", "labelSelector": "a=b,c", "fieldSelector": "spec.nodeName=n"}
-        assert second == {**first, "continue": "more"}
-
-    with_server(test)
+@async_test(served)
+async def test_a_list_is_read_in_pages_until_the_last(server: ApiServer, client: Client) -> None:
+    server.lists += [reply(pods(7, pod("a", 1), continue_="more")), reply(pods(7, pod("b", 2)))]
+    listing = await client.list(PODS, label_selector="a=b,c", field_selector="spec.nodeName=n", type=Pod)
+    assert [item.metadata.name for item in listing.items] == ["a", "b"]
+    assert listing.metadata.resource_version == "7"
+    first, second = (seen.query for seen in server.seen)
+    assert first == {"limit": "500", "labelSelector": "a=b,c", "fieldSelector": "spec.nodeName=n"}
+    assert second == {**first, "continue": "more"}
 
 
-def test_a_list_whose_next_page_expired_is_read_again_at_once() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.lists += [reply(pods(7, pod("a", 1), continue_="more")), refuse(410, "Expired")]
-        server.answers += [reply(pods(9, pod("b", 2), pod("c", 3)))]
-        listing = await client.list(PODS, "team")
-        assert [item["metadata"]["name"] for item in listing.items] == ["b", "c"]
-        assert listing.metadata.resource_version == "9"
-
-    with_server(test)
+@async_test(served)
+async def test_a_list_whose_next_page_expired_is_read_again_at_once(server: ApiServer, client: Client) -> None:
+    server.lists += [reply(pods(7, pod("a", 1), continue_="more")), refuse(410, "Expired")]
+    server.answers += [reply(pods(9, pod("b", 2), pod("c", 3)))]
+    listing = await client.list(PODS, "team")
+    assert [item["metadata"]["name"] for item in listing.items] == ["b", "c"]
+    assert listing.metadata.resource_version == "9"
 
 
-def test_what_each_write_sends() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [reply({})] * 6
-        await client.create(PODS, "team", Pod(), {"dryRun": "All"})
-        await client.update_status(TFJOBS, "team", "a", {"status": {}})
-        await client.patch(TFJOBS, "team", "a", {"spec": {}})
-        await client.patch(NODES, "", "n", [{"op": "remove", "path": "/x"}], "json")
-        await client.patch(TFJOBS, "team", "a", {}, "apply", "status", {"force": "true"})
-        await client.delete(PODS, "team", "a", uid="u", propagation="Foreground")
-        sent = [(seen.method, seen.path, seen.query, seen.headers["Content-Type"], seen.body) for seen in server.seen]
-        job, plain = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/a", "application/json"
-        assert sent[0][:4] == ("POST", "/api/v1/namespaces/team/pods", {"dryRun": "All"}, plain)
-        assert sent[0][4]["kind"] == "Pod"
-        assert sent[1:] == [
-            ("PUT", f"{job}/status", {}, plain, {"status": {}}),
-            ("PATCH", job, {}, "application/merge-patch+json", {"spec": {}}),
-            ("PATCH", "/api/v1/nodes/n", {}, "application/json-patch+json", [{"op": "remove", "path": "/x"}]),
-            ("PATCH", f"{job}/status", {"fieldManager": "tfjob", "force": "true"}, "application/apply-patch+yaml", {}),
-            (
-                "DELETE",
-                "/api/v1/namespaces/team/pods/a",
-                {},
-                plain,
-                {"preconditions": {"uid": "u"}, "propagationPolicy": "Foreground"},
-            ),
-        ]
-
-    with_server(test)
+@async_test(served)
+async def test_the_requests_of_writes(server: ApiServer, client: Client) -> None:
+    server.answers += [reply({})] * 6
+    await client.create(PODS, "team", Pod(), {"dryRun": "All"})
+    await client.update_status(TFJOBS, "team", "a", {"status": {}})
+    await client.patch(TFJOBS, "team", "a", {"spec": {}})
+    await client.patch(NODES, "", "n", [{"op": "remove", "path": "/x"}], "json")
+    await client.patch(TFJOBS, "team", "a", {}, "apply", "status", {"force": "true"})
+    await client.delete(PODS, "team", "a", uid="u", propagation="Foreground")
+    sent = [(seen.method, seen.path, seen.query, seen.headers["Content-Type"], seen.body) for seen in server.seen]
+    job, plain = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/a", "application/json"
+    assert sent[0][:4] == ("POST", "/api/v1/namespaces/team/pods", {"dryRun": "All"}, plain)
+    assert sent[0][4]["kind"] == "Pod"
+    assert sent[1:] == [
+        ("PUT", f"{job}/status", {}, plain, {"status": {}}),
+        ("PATCH", job, {}, "application/merge-patch+json", {"spec": {}}),
+        ("PATCH", "/api/v1/nodes/n", {}, "application/json-patch+json", [{"op": "remove", "path": "/x"}]),
+        ("PATCH", f"{job}/status", {"fieldManager": "tfjob", "force": "true"}, "application/apply-patch+yaml", {}),
+        (
+            "DELETE",
+            "/api/v1/namespaces/team/pods/a",
+            {},
+            plain,
+            {"preconditions": {"uid": "u"}, "propagationPolicy": "Foreground"},
+        ),
+    ]
 
 
-def test_a_name_that_is_missing_is_never_sent() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        with pytest.raises(ValueError, match="name"):
-            await client.delete(PODS, "team", "")
-        assert server.seen == []
-
-    with_server(test)
+@async_test(served)
+async def test_a_name_that_is_missing_is_never_sent(server: ApiServer, client: Client) -> None:
+    with pytest.raises(ValueError, match="name"):
+        await client.delete(PODS, "team", "")
+    assert server.seen == []
 
 
 @pytest.mark.parametrize(
     ("code", "reason", "kind"),
     [(404, "NotFound", NotFound), (409, "Conflict", Conflict), (409, "AlreadyExists", AlreadyExists)],
 )
-def test_a_refusal_is_raised_at_once_with_what_the_server_said(code: int, reason: str, kind: type[ApiError]) -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(refuse(code, reason))
-        with pytest.raises(kind, match=f"it is {reason}"):
-            await client.create(PODS, "team", {})
-        assert len(server.seen) == 1
+@async_test(served)
+async def test_an_error_has_the_message_of_the_server(
+    server: ApiServer, client: Client, *, code: int, reason: str, kind: type[ApiError]
+) -> None:
+    server.answers.append(refuse(code, reason))
+    with pytest.raises(kind, match=f"it is {reason}"):
+        await client.create(PODS, "team", {})
+    assert len(server.seen) == 1
 
-    with_server(test)
 
-
-def test_a_redirect_is_not_followed_with_our_credentials() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(reply(None, 302, Location="http://127.0.0.1:1/"))
-        with pytest.raises(ApiError):
-            await client.get(PODS, "team", "a")
-
-    with_server(test)
+@async_test(served)
+async def test_a_redirect_is_not_followed_with_our_credentials(server: ApiServer, client: Client) -> None:
+    server.answers.append(reply(None, 302, Location="http://127.0.0.1:1/"))
+    with pytest.raises(ApiError):
+        await client.get(PODS, "team", "a")
 
 
 @pytest.mark.parametrize(("code", "after"), [(429, {"Retry_After": "1"}), (503, {"Retry_After": "1"}), (429, {})])
-def test_a_write_waits_as_long_as_the_server_asks(code: int, after: dict[str, str]) -> None:
-    """A second for an answer that says `later` and not when."""
+@async_test(served)
+async def test_a_write_waits_as_long_as_the_server_asks(
+    server: ApiServer, client: Client, *, code: int, after: dict[str, str]
+) -> None:
+    """A 429 without a time means one second."""
+    server.answers += [refuse(code, "Later", **after), reply({})]
+    started = time.monotonic()
+    await client.create(PODS, "team", {})
+    assert 1.0 <= time.monotonic() - started < 20.0
+    assert len(server.seen) == 2
 
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(code, "Later", **after), reply({})]
-        started = time.monotonic()
+
+@async_test(served)
+async def test_a_write_does_not_wait_for_an_hour(server: ApiServer, client: Client) -> None:
+    server.answers.append(refuse(429, "TooManyRequests", Retry_After="3600"))
+    with pytest.raises(TooManyRequests) as raised:
         await client.create(PODS, "team", {})
-        assert 1.0 <= time.monotonic() - started < 20.0
-        assert len(server.seen) == 2
-
-    with_server(test)
+    assert raised.value.retry_after == 3600
 
 
-def test_a_write_that_would_wait_for_ever_is_the_callers_to_repeat() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(refuse(429, "TooManyRequests", Retry_After="3600"))
-        with pytest.raises(TooManyRequests) as raised:
-            await client.create(PODS, "team", {})
-        assert raised.value.retry_after == 3600
-
-    with_server(test)
+@async_test(served)
+async def test_a_read_is_retried_after_errors_and_broken_connections(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(500, "InternalError"), abort, abort, reply(pod("a", 1))]
+    assert (await client.get(PODS, "team", "a"))["metadata"]["name"] == "a"
 
 
-def test_a_read_is_tried_again_after_a_fault_and_a_broken_connection() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(500, "InternalError"), abort, abort, reply(pod("a", 1))]
-        assert (await client.get(PODS, "team", "a"))["metadata"]["name"] == "a"
-
-    with_server(test)
-
-
-def test_a_write_that_may_have_happened_is_not_repeated() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [abort, refuse(500, "InternalError")]
-        with pytest.raises(Unreachable):
-            await client.create(PODS, "team", {})
-        with pytest.raises(ApiError, match="InternalError"):
-            await client.create(PODS, "team", {})
-        assert len(server.seen) == 2
-
-    with_server(test)
+@async_test(served)
+async def test_a_write_that_may_have_happened_is_not_repeated(server: ApiServer, client: Client) -> None:
+    server.answers += [abort, refuse(500, "InternalError")]
+    with pytest.raises(Unreachable):
+        await client.create(PODS, "team", {})
+    with pytest.raises(ApiError, match="InternalError"):
+        await client.create(PODS, "team", {})
+    assert len(server.seen) == 2
 
 
-def test_a_server_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
+def test_an_unreachable_server_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
     monkeypatch.setattr(client_module, "FIRST_DELAY", 0.0)
 
     async def run(server: str) -> str:
@@ -195,55 +174,49 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(monkeypatch: pytest
     wording(refused, unknown)
 
 
-def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        def closed() -> None:
-            raise LeaseLost
+@async_test(served)
+async def test_the_fence_stops_a_write_and_lets_reads_and_the_lease_pass(server: ApiServer, client: Client) -> None:
+    def closed() -> None:
+        raise LeaseLost
 
-        client.before_write = closed
-        server.answers += [reply({}), reply({})]
-        for write in (
-            client.create(PODS, "team", {}),
-            client.delete(PODS, "team", "a"),
-            client.patch(PODS, "team", "a", {}),
-        ):
-            with pytest.raises(LeaseLost):
-                await write
-        await client.get(PODS, "team", "a")
-        await client.request("PUT", "/lease", fenced=False)
-        assert server.asked() == ["GET /api/v1/namespaces/team/pods/a", "PUT /lease"]
-
-    with_server(test)
+    client.before_write = closed
+    server.answers += [reply({}), reply({})]
+    for write in (
+        client.create(PODS, "team", {}),
+        client.delete(PODS, "team", "a"),
+        client.patch(PODS, "team", "a", {}),
+    ):
+        with pytest.raises(LeaseLost):
+            await write
+    await client.get(PODS, "team", "a")
+    await client.request("PUT", "/lease", fenced=False)
+    assert server.asked() == ["GET /api/v1/namespaces/team/pods/a", "PUT /lease"]
 
 
-def test_the_fence_is_asked_again_after_each_wait() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        asked = []
-        client.before_write = lambda: asked.append(1)
-        server.answers += [refuse(429, "TooManyRequests", Retry_After="1"), reply({})]
+@async_test(served)
+async def test_the_fence_is_checked_again_after_each_wait(server: ApiServer, client: Client) -> None:
+    asked = []
+    client.before_write = lambda: asked.append(1)
+    server.answers += [refuse(429, "TooManyRequests", Retry_After="1"), reply({})]
+    await client.create(PODS, "team", {})
+    assert len(asked) == 2
+
+
+@async_test(served)
+async def test_every_attempt_is_observed(server: ApiServer, client: Client) -> None:
+    observed: list[tuple[str, int]] = []
+    client.observe = lambda method, code, seconds: observed.append((method, code))
+    server.answers += [refuse(404, "NotFound"), abort, chunks(b"x")]
+    with pytest.raises(NotFound):
+        await client.delete(PODS, "team", "a")
+    with pytest.raises(Unreachable):
         await client.create(PODS, "team", {})
-        assert len(asked) == 2
-
-    with_server(test)
-
-
-def test_each_answer_is_observed_also_none() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        observed: list[tuple[str, int]] = []
-        client.observe = lambda method, code, seconds: observed.append((method, code))
-        server.answers += [refuse(404, "NotFound"), abort, chunks(b"x")]
-        with pytest.raises(NotFound):
-            await client.delete(PODS, "team", "a")
-        with pytest.raises(Unreachable):
-            await client.create(PODS, "team", {})
-        assert [part async for part in client.stream("/log")] == [b"x"]
-        assert observed == [("DELETE", 404), ("POST", 0), ("GET", 200)]
-
-    with_server(test)
+    assert [part async for part in client.stream("/log")] == [b"x"]
+    assert observed == [("DELETE", 404), ("POST", 0), ("GET", 200)]
 
 
 class Rotating:
-    """A token that is another one after each renewal."""
+    """A token that changes with each renewal."""
 
     def __init__(self) -> None:
         self.renewals = 0
@@ -258,71 +231,60 @@ class Rotating:
         self.renewals += 1
 
 
-def test_a_token_that_is_refused_is_fetched_again_once() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(401, "Unauthorized"), reply({}), refuse(401, "Unauthorized")]
+@async_test(served, Rotating())
+async def test_a_rejected_token_is_replaced_once(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(401, "Unauthorized"), reply({}), refuse(401, "Unauthorized")]
+    await client.create(PODS, "team", {})
+    assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
+    server.answers.append(refuse(401, "Unauthorized"))
+    with pytest.raises(Unauthorized):
         await client.create(PODS, "team", {})
-        assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
-        server.answers.append(refuse(401, "Unauthorized"))
-        with pytest.raises(Unauthorized):
-            await client.create(PODS, "team", {})
-        assert len(server.seen) == 4
-
-    with_server(test, Rotating())
+    assert len(server.seen) == 4
 
 
-def test_a_token_that_several_requests_find_refused_is_fetched_once_for_all() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(401, "Unauthorized")] * 3 + [reply({})] * 3
-        await asyncio.gather(*(client.create(PODS, "team", {}) for _ in range(3)))
-        shown = sorted(seen.headers["Authorization"] for seen in server.seen)
-        assert shown == ["Bearer 0"] * 3 + ["Bearer 1"] * 3
-
-    with_server(test, Rotating())
+@async_test(served, Rotating())
+async def test_concurrent_requests_share_one_new_token(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(401, "Unauthorized")] * 3 + [reply({})] * 3
+    await asyncio.gather(*(client.create(PODS, "team", {}) for _ in range(3)))
+    shown = sorted(seen.headers["Authorization"] for seen in server.seen)
+    assert shown == ["Bearer 0"] * 3 + ["Bearer 1"] * 3
 
 
-def test_a_stream_fetches_a_refused_token_again_too() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(401, "Unauthorized"), chunks(b"x")]
-        async with client.opened("/log") as parts:
-            assert [part async for part in parts] == [b"x"]
-        assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
-
-    with_server(test, Rotating())
+@async_test(served, Rotating())
+async def test_a_stream_also_replaces_a_rejected_token(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(401, "Unauthorized"), chunks(b"x")]
+    async with client.opened("/log") as parts:
+        assert [part async for part in parts] == [b"x"]
+    assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer 0", "Bearer 1"]
 
 
-def test_a_token_that_cannot_change_is_not_tried_twice() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(refuse(401, "Unauthorized"))
-        with pytest.raises(Unauthorized):
-            await client.create(PODS, "team", {})
-        assert len(server.seen) == 1
-
-    with_server(test)
+@async_test(served)
+async def test_a_fixed_token_is_not_tried_twice(server: ApiServer, client: Client) -> None:
+    server.answers.append(refuse(401, "Unauthorized"))
+    with pytest.raises(Unauthorized):
+        await client.create(PODS, "team", {})
+    assert len(server.seen) == 1
 
 
-def test_a_stream_gives_what_comes_when_it_comes() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(500, "InternalError"), chunks(b"one\n", 0.3, b"two\n")]
-        parts = [part async for part in client.stream("/log", {"follow": "true"})]
-        assert parts == [b"one\n", b"two\n"]
-
-    with_server(test)
+@async_test(served)
+async def test_a_stream_yields_data_as_it_arrives(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(500, "InternalError"), chunks(b"one\n", 0.3, b"two\n")]
+    parts = [part async for part in client.stream("/log", {"follow": "true"})]
+    assert parts == [b"one\n", b"two\n"]
 
 
-def test_a_stream_that_breaks_is_not_begun_again() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(chunks(b"one\n", abort))
-        stream = client.stream("/log")
-        assert await anext(stream) == b"one\n"
-        with pytest.raises(Unreachable):
-            await anext(stream)
-        assert len(server.seen) == 1
-
-    with_server(test)
+@async_test(served)
+async def test_a_broken_stream_is_not_restarted(server: ApiServer, client: Client) -> None:
+    server.answers.append(chunks(b"one\n", abort))
+    stream = client.stream("/log")
+    assert await anext(stream) == b"one\n"
+    with pytest.raises(Unreachable):
+        await anext(stream)
+    assert len(server.seen) == 1
 
 
-def test_a_web_socket_carries_both_directions_in_the_newest_protocol() -> None:
+@async_test(served)
+async def test_a_web_socket_carries_both_directions_in_the_newest_protocol(server: ApiServer, client: Client) -> None:
     async def echo(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io", "v5.channel.k8s.io"))
         await socket.prepare(request)
@@ -330,37 +292,30 @@ def test_a_web_socket_carries_both_directions_in_the_newest_protocol() -> None:
             await socket.send_bytes(message.data)
         return socket
 
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers.append(echo)
-        async with client.websocket("/exec", [("command", "echo"), ("command", "a b")]) as socket:
-            assert socket.protocol == "v5.channel.k8s.io"
-            await socket.send_bytes(b"\x00hello")
-            assert await socket.receive_bytes() == b"\x00hello"
-
-    with_server(test)
+    server.answers.append(echo)
+    async with client.websocket("/exec", [("command", "echo"), ("command", "a b")]) as socket:
+        assert socket.protocol == "v5.channel.k8s.io"
+        await socket.send_bytes(b"\x00hello")
+        assert await socket.receive_bytes() == b"\x00hello"
 
 
-def test_a_web_socket_that_is_refused_says_why() -> None:
-    async def test(server: ApiServer, client: Client) -> None:
-        server.answers += [refuse(404, "NotFound"), refuse(404, "NotFound")]
-        with pytest.raises(NotFound, match="it is NotFound"):
-            async with client.websocket("/exec"):
-                pass
-
-    with_server(test)
+@async_test(served)
+async def test_a_rejected_web_socket_reports_the_reason(server: ApiServer, client: Client) -> None:
+    server.answers += [refuse(404, "NotFound"), refuse(404, "NotFound")]
+    with pytest.raises(NotFound, match="it is NotFound"):
+        async with client.websocket("/exec"):
+            pass
 
 
-def test_the_same_connection_serves_many_requests() -> None:
+@async_test(served)
+async def test_the_same_connection_serves_many_requests(server: ApiServer, client: Client) -> None:
     ports: set[Any] = set()
 
-    async def test(server: ApiServer, client: Client) -> None:
-        async def answer(request: Any) -> Any:
-            ports.add(request.transport.get_extra_info("peername"))
-            return await reply({})(request)
+    async def answer(request: Any) -> Any:
+        ports.add(request.transport.get_extra_info("peername"))
+        return await reply({})(request)
 
-        server.answers += [answer] * 20
-        for _ in range(20):
-            await client.create(PODS, "team", msgspec.json.encode({}))
-
-    with_server(test)
+    server.answers += [answer] * 20
+    for _ in range(20):
+        await client.create(PODS, "team", msgspec.json.encode({}))
     assert len(ports) == 1

@@ -1,4 +1,4 @@
-"""Which Kubernetes is too old."""
+"""Which Kubernetes versions are too old."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD = f"v{OLDEST[0]}.{OLDEST[1] - 1}.9"
         ),
     ],
 )
-def test_a_kubernetes_that_is_too_old_is_named_and_one_that_cannot_be_read_is_tried(
+def test_an_old_kubernetes_is_rejected_and_an_unknown_one_is_tried(
     version: ServerVersion, keyword: str | None, wording: Wording
 ) -> None:
     problem = version_problem(version)

@@ -1,4 +1,4 @@
-"""What an API server's no means for a job."""
+"""What the API server's rejections mean for a job."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ WEBHOOK = 'admission webhook "policy.example.com" denied the request: images mus
         (404, "NotFound", 'namespaces "gone" not found', "NamespaceNotFound"),
     ],
 )
-def test_a_no_about_the_child_is_a_refusal_with_a_reason(code: int, reason: str, message: str, expected: str) -> None:
+def test_an_error_about_the_child_is_a_rejection_with_a_reason(
+    code: int, reason: str, message: str, expected: str
+) -> None:
     body = msgspec.json.encode({"kind": "Status", "code": code, "reason": reason, "message": message})
     rejection = rejected(api_error(code, body))
     assert rejection is not None
     assert (rejection.reason, rejection.message) == (expected, message)
 
 
-def test_a_namespace_that_is_going_is_told_by_its_cause() -> None:
+def test_a_terminating_namespace_is_recognized_by_its_cause() -> None:
     body = msgspec.json.encode(
         {
             "code": 403,
@@ -50,5 +52,5 @@ def test_a_namespace_that_is_going_is_told_by_its_cause() -> None:
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
-def test_an_answer_that_says_nothing_about_the_child_is_none(code: int) -> None:
+def test_an_error_that_is_not_about_the_child_is_not_a_rejection(code: int) -> None:
     assert rejected(api_error(code, b"{}")) is None

@@ -1,4 +1,4 @@
-"""Events: few, in the background, and with the words that people look for."""
+"""Events: few, written in the background, and with the messages that people search for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOB = TFJob(metadata=ObjectMeta(name="j", namespace="n", uid="u", resource_versi
 
 
 class Server:
-    """Takes what is written; the real one has its own tests."""
+    """An API server that stores Events; tests/cluster has the real one."""
 
     def __init__(self) -> None:
         self.events: dict[str, dict[str, Any]] = {}
@@ -45,7 +45,7 @@ def log_to(server: Server) -> EventLog:
     return EventLog(cast(Client, server))
 
 
-def test_children_that_are_made_together_are_one_event_that_names_them(wording: Wording) -> None:
+def test_children_that_are_created_together_share_one_event(wording: Wording) -> None:
     server = Server()
     log = log_to(server)
     for name in ("j-chief-0", "j-worker-0"):
@@ -59,7 +59,7 @@ def test_children_that_are_made_together_are_one_event_that_names_them(wording: 
     wording(*(message for _, message, _ in server.told()))
 
 
-def test_equal_news_raise_the_count_of_the_first_event() -> None:
+def test_equal_events_increase_the_count_of_the_first() -> None:
     server = Server()
     log = log_to(server)
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_an_event_that_expired_is_written_again() -> None:
     assert server.told() == [("TFJobRestarting", "again", 1)]
 
 
-def test_an_event_names_its_job_its_source_and_its_kind_as_training_operator_does() -> None:
+def test_an_event_has_the_fields_that_training_operator_writes() -> None:
     server = Server()
     log = log_to(server)
     log.add(JOB, Event("TFJobFailed", "TFJob n/j has failed because worker-0 exited 3.", warning=True))
@@ -97,7 +97,7 @@ def test_an_event_names_its_job_its_source_and_its_kind_as_training_operator_doe
     assert (event["type"], event["source"]) == ("Warning", {"component": "tfjob-controller"})
 
 
-def test_a_server_that_is_down_costs_one_request_a_piece_of_news_and_no_error() -> None:
+def test_a_server_that_is_down_costs_one_request_per_event() -> None:
     server = Server()
     server.down = True
     log = log_to(server)
@@ -107,7 +107,7 @@ def test_a_server_that_is_down_costs_one_request_a_piece_of_news_and_no_error() 
     assert (server.requests, log.dropped) == (5, 5)
 
 
-def test_news_beyond_the_limit_are_dropped_and_counted(monkeypatch: Any) -> None:
+def test_events_beyond_the_limit_are_dropped_and_counted(monkeypatch: Any) -> None:
     monkeypatch.setattr(event_log, "QUEUE_LIMIT", 3)
     server = Server()
     log = log_to(server)

@@ -1,4 +1,4 @@
-"""What the operator writes into the spec of a TfJob, and what it leaves alone."""
+"""What the operator writes into the spec of a TfJob, and how Jobs wrap its pods."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from tfjob.kube.cache.decode import decode_owner
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.cluster import KubeCluster
 from tfjob.kube.cluster.event_log import EventLog
-from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, unwrapped, wrapper
+from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.kube.jobs.jobs import job_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.events import POD_DELETED
 from tfjob.plan.facts.task_state import survey
 from tfjob.plan.kind import TFJobKind, TfJobKind
 
+wrap, unwrap = TensorFlowOrgStorage.wrap, TensorFlowOrgStorage.unwrap
 KIND = TfJobKind(Settings(tf_image="tf:1"))
 TEMPLATE = {"spec": {"containers": [{"name": "tensorflow", "image": "x:1"}]}}
 
 
 def running(*replicas: dict[str, Any], **spec: Any) -> Stored:
-    """A TfJob that was edited while it ran."""
+    """Return a TfJob that was edited while it ran."""
     details = {"attempt": 1, "observedGeneration": 1, "runtimeId": "76no"}
     metadata = {"name": "j", "namespace": "n", "generation": 2, "resourceVersion": "5"}
     body = {"metadata": metadata, "spec": {"replicaSpecs": list(replicas), **spec}, "status": {"details": details}}
@@ -40,7 +41,7 @@ def running(*replicas: dict[str, Any], **spec: Any) -> Stored:
 
 
 def written(cached: Stored) -> tuple[bool, list[Any]]:
-    """Whether something was missing, and what was sent."""
+    """Return whether defaults were missing, and the bodies that were sent."""
     job = job_of(cached)
 
     async def look() -> tuple[bool, list[Any]]:
@@ -50,7 +51,7 @@ def written(cached: Stored) -> tuple[bool, list[Any]]:
     return asyncio.run(look())
 
 
-def test_a_sound_edit_gets_its_defaults_over_the_version_that_was_read() -> None:
+def test_a_valid_edit_gets_its_defaults() -> None:
     missing, (body,) = written(running({"template": TEMPLATE}))
     assert missing
     assert body["metadata"] == {"resourceVersion": "5"}
@@ -62,13 +63,13 @@ def test_a_sound_edit_gets_its_defaults_over_the_version_that_was_read() -> None
 @pytest.mark.parametrize(
     "fault", [{"tfPrt": 3}, {"replicas": -1}, {"template": {"spec": {**TEMPLATE["spec"], "hostNetwork": "yes"}}}]
 )
-def test_into_a_spec_that_is_not_sound_nothing_is_written(fault: dict[str, Any]) -> None:
-    """What cannot be read would be lost by it."""
+def test_nothing_is_written_into_an_invalid_spec(fault: dict[str, Any]) -> None:
+    """The write would remove the parts that cannot be read."""
     assert written(running({"template": TEMPLATE, **fault})) == (False, [])
 
 
-def test_what_was_applied_again_takes_the_place_of_what_was_written() -> None:
-    """And leaves nothing of its own spelling, also not an empty mapping."""
+def test_a_field_that_was_applied_again_replaces_the_written_one() -> None:
+    """No field keeps its old spelling, not even as an empty mapping."""
     master = {"template": TEMPLATE, "tfReplicaType": "MASTER"}
     board = {"tensorboard": {"logDir": "/old", "serviceType": "NodePort"}, "TensorBoard": {"LogDir": "/new"}}
     policy = {"terminationPolicy": {"Chief": {"replicaName": "MASTER"}}}
@@ -82,7 +83,7 @@ def test_what_was_applied_again_takes_the_place_of_what_was_written() -> None:
     assert patch["terminationPolicy"] == {"Chief": None, "chief": {"replicaName": "MASTER"}}
 
 
-# --- a pod of a TfJob on its way into a Job and back ------------------------------------------------------------------
+# --- pods of a TfJob in Jobs ------------------------------------------------------------------------------------------
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -93,20 +94,20 @@ def owner() -> TFJob:
 
 
 def made(*conditions: str) -> Job:
-    """The Job of the master as a cluster has it, with conditions that hold."""
+    """Return the Job of the master as a cluster stores it, with conditions that are true."""
     held = [PodCondition(type=name, status="True", last_transition_time=TIME) for name in conditions]
-    one = wrapper(pod(owner(), "master-0").pod)
+    one = wrap(pod(owner(), "master-0").pod)
     return replace(one, metadata=replace(one.metadata, uid="job-of-master"), status=JobStatus(conditions=held))
 
 
 def of_job(name: str, second: int = 0, **status: object) -> Pod:
-    """A pod that the Job controller made."""
+    """Return a pod that the Job controller made."""
     return Pod(metadata=ObjectMeta(name=name, creation_timestamp=at(second)), status=PodStatus(**status))  # type: ignore[arg-type]
 
 
 def test_a_job_runs_its_pod_once_and_never_another() -> None:
     planned = pod(owner(), "master-0").pod
-    made = wrapper(planned)
+    made = wrap(planned)
     assert made.metadata.name == "master-76no-0"
     once = {"backoffLimit": 0, "completions": 1, "parallelism": 1, "podReplacementPolicy": "Failed"}
     assert once.items() <= made.spec.items()
@@ -117,39 +118,39 @@ def test_a_job_runs_its_pod_once_and_never_another() -> None:
 
 
 def test_the_plan_sees_the_pod_under_the_name_and_uid_of_its_job() -> None:
-    seen = unwrapped(made(), [of_job("master-76no-0-abcde", phase="Running")])
+    seen = unwrap(made(), [of_job("master-76no-0-abcde", phase="Running")])
     assert (seen.metadata.name, seen.metadata.uid, seen.status.phase) == ("master-76no-0", "job-of-master", "Running")
 
 
-def test_of_several_pods_the_newest_counts() -> None:
+def test_the_newest_of_several_pods_counts() -> None:
     pods = [of_job("b", 9, phase="Running"), of_job("a", 1, phase="Failed")]
-    assert unwrapped(made(), pods).status.phase == "Running"
+    assert unwrap(made(), pods).status.phase == "Running"
 
 
-def test_a_pod_that_is_deleted_is_no_failed_pod_whoever_deletes_it() -> None:
+def test_a_deleted_pod_has_not_failed() -> None:
     leaving = of_job("x", phase="Running")
     leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=T0))
-    for seen in (unwrapped(made(), [leaving]), unwrapped(_deleted(made()), [of_job("x", phase="Running")])):
+    for seen in (unwrap(made(), [leaving]), unwrap(_deleted(made()), [of_job("x", phase="Running")])):
         assert seen.metadata.deletion_timestamp == T0
         (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
         assert view.end is not None
         assert (view.end.reason, view.end.infrastructure) == (POD_DELETED, True)
 
 
-def test_a_job_and_its_pod_are_due_to_be_gone_after_the_grace_of_the_pod() -> None:
+def test_a_job_terminates_with_the_grace_period_of_its_pod() -> None:
     leaving = of_job("x", phase="Running")
     leaving = replace(leaving, metadata=replace(leaving.metadata, deletion_timestamp=at(60)))
-    assert unwrapped(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
+    assert unwrap(_deleted(made()), [leaving]).metadata.deletion_timestamp == at(60)
 
 
 @pytest.mark.parametrize(
     ("conditions", "ends", "infrastructure"), [((), None, None), (("Complete",), 0, False), (("Failed",), None, True)]
 )
-def test_a_job_without_a_pod_tells_what_became_of_it(
+def test_a_job_without_a_pod_shows_how_the_pod_ended(
     conditions: tuple[str, ...], ends: int | None, infrastructure: bool | None
 ) -> None:
-    """It is still to come, was removed after its end, or was deleted before it."""
-    seen = unwrapped(made(*conditions), [])
+    """The pod does not exist yet, was removed after it ended, or was deleted before it ended."""
+    seen = unwrap(made(*conditions), [])
     (view,) = survey(owner(), owner().status, Observation({Pod: [seen]}), at(5))
     assert (view.end is None) == (not conditions)
     if view.end:
@@ -161,8 +162,8 @@ def _deleted(one: Job) -> Job:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_pod_that_is_being_deleted_is_deleted_again_with_its_job(leaves: bool) -> None:
-    """The garbage collector leaves such a pod alone, and without it the Job would stay."""
+def test_a_terminating_pod_is_deleted_again_with_its_job(leaves: bool) -> None:
+    """The garbage collector ignores such a pod, and the Job would stay with it."""
 
     async def run() -> list[Seen]:
         async with ApiServer(otherwise=reply({})) as server, Client(server.access()) as client:

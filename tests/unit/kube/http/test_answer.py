@@ -1,4 +1,4 @@
-"""An answer of HTTP as we read it: in any pieces, of any length, compressed, broken off, or none at all."""
+"""HTTP responses in any pieces, of any length, compressed, broken off, or invalid."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_headers_are_found_whatever_their_case() -> None:
     assert fed(SIZED).headers == {"content-length": "5", "x": "y: z"}
 
 
-def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -> None:
+def test_without_a_length_the_end_of_the_connection_ends_the_answer() -> None:
     answer = fed(b"HTTP/1.1 200 OK\r\n\r\n", b"one", b"two")
     assert not answer.complete
     assert answer.end()
@@ -59,7 +59,7 @@ def test_without_a_length_the_end_of_the_connection_is_the_end_of_the_answer() -
 
 
 @pytest.mark.parametrize("data", [SIZED, CHUNKED])
-def test_an_answer_that_breaks_off_is_no_answer(data: bytes) -> None:
+def test_an_incomplete_answer_is_rejected(data: bytes) -> None:
     for end in range(len(data)):
         assert not fed(data[:end]).end()
 
@@ -85,6 +85,6 @@ def test_a_compressed_answer_is_uncompressed() -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT,
     ],
 )
-def test_what_is_no_http_is_said_to_be_none(data: bytes) -> None:
+def test_bytes_that_are_not_http_are_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         fed(data)

@@ -1,11 +1,12 @@
-"""Connections as we use them: kept, shared, limited, broken, and to a server that lost its power."""
+"""Connections: reused, limited, broken, and to a server that lost power."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from support.async_tests import async_test
 from support.kube.answers import SIZED
 from support.kube.api_server import ApiServer, chunks, reply
 from support.kube.dead_peer import deafen
@@ -27,16 +29,14 @@ from tfjob.kube.http.pool import Pool
 OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n"
 
 
-def pooled(test: Callable[[ApiServer, Pool], Awaitable[None]], **settings: Any) -> None:
-    async def run() -> None:
-        async with ApiServer() as server:
-            pool = Pool(f"http://127.0.0.1:{server.port}", None, **settings)
-            try:
-                await asyncio.wait_for(test(server, pool), timeout=20)
-            finally:
-                await pool.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def pooled(**settings: Any) -> AsyncIterator[tuple[ApiServer, Pool]]:
+    async with ApiServer() as server:
+        pool = Pool(f"http://127.0.0.1:{server.port}", None, **settings)
+        try:
+            yield server, pool
+        finally:
+            await pool.close()
 
 
 def message(method: str = "GET", path: str = "/") -> bytes:
@@ -44,84 +44,74 @@ def message(method: str = "GET", path: str = "/") -> bytes:
 
 
 async def hang_up(request: web.Request) -> web.StreamResponse:
-    """The request meets a connection that closes under it."""
+    """Close the connection instead of answering."""
     assert request.transport is not None
     request.transport.close()
     return web.Response()
 
 
-def test_a_kept_connection_that_the_server_closed_is_replaced_without_a_word() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        server.answers += [reply("first"), hang_up, reply("second")]
-        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"first"'
-        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
-
-    pooled(test)
+@async_test(pooled)
+async def test_an_idle_connection_that_was_closed_is_replaced(server: ApiServer, pool: Pool) -> None:
+    server.answers += [reply("first"), hang_up, reply("second")]
+    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"first"'
+    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
 
 
-def test_what_must_not_be_repeated_is_not() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        server.answers += [reply("first"), hang_up, reply("second")]
+@async_test(pooled)
+async def test_a_request_that_is_not_repeatable_is_sent_once(server: ApiServer, pool: Pool) -> None:
+    server.answers += [reply("first"), hang_up, reply("second")]
+    await pool.exchange(message("POST"), 5, repeatable=False)
+    with pytest.raises(Broken):
         await pool.exchange(message("POST"), 5, repeatable=False)
-        with pytest.raises(Broken):
-            await pool.exchange(message("POST"), 5, repeatable=False)
-        assert len(server.seen) == 2
-
-    pooled(test)
+    assert len(server.seen) == 2
 
 
-def test_only_so_many_requests_are_under_way_at_once() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        now, most, full = 0, 0, asyncio.Event()
+@async_test(pooled, limit=3)
+async def test_the_number_of_concurrent_requests_is_limited(server: ApiServer, pool: Pool) -> None:
+    now, most, full = 0, 0, asyncio.Event()
 
-        async def slow(request: web.Request) -> web.StreamResponse:
-            nonlocal now, most
-            now += 1
-            most = max(most, now)
-            if now == 3:
-                full.set()
-            await full.wait()
-            await asyncio.sleep(0.02)
-            now -= 1
-            return await reply({})(request)
+    async def slow(request: web.Request) -> web.StreamResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        if now == 3:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0.02)
+        now -= 1
+        return await reply({})(request)
 
-        server.otherwise = slow
-        await asyncio.gather(*(pool.exchange(message(), 60, repeatable=True) for _ in range(20)))
-        assert most == 3
-
-    pooled(test, limit=3)
+    server.otherwise = slow
+    await asyncio.gather(*(pool.exchange(message(), 60, repeatable=True) for _ in range(20)))
+    assert most == 3
 
 
-def test_a_request_that_was_given_up_does_not_leave_its_answer_to_the_next() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        given_up = asyncio.Event()
+@async_test(pooled)
+async def test_a_late_answer_does_not_reach_the_next_request(server: ApiServer, pool: Pool) -> None:
+    given_up = asyncio.Event()
 
-        async def late(request: web.Request) -> web.StreamResponse:
-            await given_up.wait()
-            return await reply("late")(request)
+    async def late(request: web.Request) -> web.StreamResponse:
+        await given_up.wait()
+        return await reply("late")(request)
 
-        server.answers += [reply("first"), late, reply("second")]
-        await pool.exchange(message(), 5, repeatable=True)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await pool.exchange(message(), 5, repeatable=True)
-        given_up.set()
-        assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
-
-    pooled(test)
+    server.answers += [reply("first"), late, reply("second")]
+    await pool.exchange(message(), 5, repeatable=True)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await pool.exchange(message(), 5, repeatable=True)
+    given_up.set()
+    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
 
 
-def test_a_request_without_an_answer_ends_in_time() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        with pytest.raises(TimeoutError):
-            await pool.exchange(message(), 0.1, repeatable=True)
-
-    pooled(test)
+@async_test(pooled)
+async def test_a_request_without_an_answer_ends_in_time(server: ApiServer, pool: Pool) -> None:
+    with pytest.raises(TimeoutError):
+        await pool.exchange(message(), 0.1, repeatable=True)
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_what_could_not_be_delivered_is_never_delivered_once_a_connection_is_given_up(run: Callable[..., None]) -> None:
-    """The server is away, so the kernel keeps a request; when the server is back, nobody stands for it any more."""
+def test_an_abandoned_request_is_never_delivered_later(run: Callable[..., None]) -> None:
+    """The kernel holds a request for a server that does not read; it must drop the request with the connection."""
 
     async def test(server: socket.socket) -> None:
         pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
@@ -138,59 +128,56 @@ def test_what_could_not_be_delivered_is_never_delivered_once_a_connection_is_giv
             list(iter(lambda: back.recv(65536), b""))
 
 
-def test_a_stream_that_was_read_to_its_end_leaves_its_connection_to_others() -> None:
-    async def test(server: ApiServer, pool: Pool) -> None:
-        ports = set()
-        parts: list[bytes | float] = [b"one", b"two"]
+@async_test(pooled)
+async def test_a_finished_stream_returns_its_connection(server: ApiServer, pool: Pool) -> None:
+    ports = set()
+    parts: list[bytes | float] = [b"one", b"two"]
 
-        async def answer(request: web.Request) -> web.StreamResponse:
-            assert request.transport is not None
-            ports.add(request.transport.get_extra_info("peername"))
-            return await chunks(*parts)(request)
+    async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        ports.add(request.transport.get_extra_info("peername"))
+        return await chunks(*parts)(request)
 
-        server.otherwise = answer
-        for _ in range(3):
-            async with pool.stream(message(), 5) as (_, connection):
-                assert b"".join([chunk async for chunk in connection.chunks(5)]) == b"onetwo"
-        assert len(ports) == 1
-        parts.insert(1, 5.0)
-        for _ in range(2):
-            async with pool.stream(message(), 5):
-                pass
-        assert len(ports) == 2
-
-    pooled(test)
-
-
-def test_a_stream_that_nobody_reads_makes_the_server_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "BUFFER_LIMIT", 100_000)
-
-    async def test(server: ApiServer, pool: Pool) -> None:
-        sent = 0
-        total = 50_000_000
-
-        async def pour(request: web.Request) -> web.StreamResponse:
-            nonlocal sent
-            response = web.StreamResponse()
-            await response.prepare(request)
-            while sent < total:
-                await response.write(b"x" * 100_000)
-                sent += 100_000
-            return response
-
-        server.answers.append(pour)
+    server.otherwise = answer
+    for _ in range(3):
         async with pool.stream(message(), 5) as (_, connection):
-            await asyncio.sleep(0.5)
-            assert sent < total / 2
-            received = 0
-            async for chunk in connection.chunks(5):
-                received += len(chunk)
-            assert received == total
+            assert b"".join([chunk async for chunk in connection.chunks(5)]) == b"onetwo"
+    assert len(ports) == 1
+    parts.insert(1, 5.0)
+    for _ in range(2):
+        async with pool.stream(message(), 5):
+            pass
+    assert len(ports) == 2
 
-    pooled(test)
+
+@async_test(pooled)
+async def test_an_unread_stream_makes_the_server_wait(
+    server: ApiServer, pool: Pool, *, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "BUFFER_LIMIT", 100_000)
+    sent = 0
+    total = 50_000_000
+
+    async def pour(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while sent < total:
+            await response.write(b"x" * 100_000)
+            sent += 100_000
+        return response
+
+    server.answers.append(pour)
+    async with pool.stream(message(), 5) as (_, connection):
+        await asyncio.sleep(0.5)
+        assert sent < total / 2
+        received = 0
+        async for chunk in connection.chunks(5):
+            received += len(chunk)
+        assert received == total
 
 
-def test_a_path_that_would_be_another_request_is_not_sent() -> None:
+def test_a_path_that_would_inject_a_request_is_rejected() -> None:
     async def run() -> None:
         async with Client(Access("http://127.0.0.1:1")) as client:
             for path in ("/a b", "/a\r\nX: y", "/é"):
@@ -202,8 +189,8 @@ def test_a_path_that_would_be_another_request_is_not_sent() -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("after", [b"", SIZED], ids=["a stream", "a kept connection"])
-def test_a_server_that_lost_its_power_is_noticed_soon(after: bytes) -> None:
-    """A log that is quiet has no end of its own, and the next request on a connection need not wait for its limit."""
+def test_a_server_without_power_is_noticed_soon(after: bytes) -> None:
+    """A quiet log has no timeout, and the next request on a dead connection must not wait for its own."""
     head = after or OPEN_ENDED
 
     async def run() -> None:
@@ -244,10 +231,8 @@ def test_a_server_that_lost_its_power_is_noticed_soon(after: bytes) -> None:
 @pytest.mark.faults
 @pytest.mark.parametrize("first", ["a stream", "a request"])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
-    first: str, run: Callable[..., None]
-) -> None:
-    """What the kernel gave up last was given up late: a request over another connection would wait as long again."""
+def test_no_request_uses_an_old_connection_to_a_server_without_power(first: str, run: Callable[..., None]) -> None:
+    """A request over another old connection would have to time out again."""
 
     async def test() -> None:
         accepted: list[asyncio.StreamWriter] = []
@@ -277,11 +262,11 @@ def test_when_a_server_lost_its_power_no_request_goes_over_what_was_open_to_it(
                 else:
                     assert await client.request("GET", "/") == b"hello"
                 losing = asyncio.create_task(lost(client))
-                await asyncio.sleep(1.5)  # so that the kernel has not given these up when it gives up the first one
+                await asyncio.sleep(1.5)  # the kernel must not give up these connections together with the first one
                 assert await asyncio.gather(*(client.request("GET", "/") for _ in range(2))) == [b"hello"] * 2
                 await losing
                 has_power = True
-                # It may not be repeated, so it would fail over any of the old ones.
+                # It is not repeatable, so it would fail over any old connection.
                 assert await client.request("POST", "/next") == b"hello"
                 assert len(accepted) == 4
         finally:

@@ -12,7 +12,7 @@ from tfjob.kube.jobs.container_logs import LogLines
 
 
 def log(*lines: tuple[int, str]) -> bytes:
-    """A log: milliseconds and texts."""
+    """Return a log with these lines, each with its milliseconds."""
     return b"".join(f"2026-01-02T03:04:{5 + at // 1000:02}.{at % 1000:03}Z {text}\n".encode() for at, text in lines)
 
 
@@ -31,14 +31,14 @@ def test_a_line_that_comes_in_pieces_is_one() -> None:
     assert texts([line for byte in whole for line in lines.take(bytes([byte]))]) == ["hello", "you"]
 
 
-def test_a_last_line_without_an_end_is_told_at_the_end() -> None:
+def test_an_unfinished_last_line_is_returned_at_the_end() -> None:
     lines = LogLines("worker-0")
     assert texts(lines.take(log((0, "hello")) + log((1, "step 3"))[:-1])) == ["hello"]
     assert texts(lines.end()) == ["step 3"]
     assert lines.end() == []
 
 
-def test_what_a_tail_left_out_stays_out_when_the_log_is_read_once_more() -> None:
+def test_lines_before_a_tail_stay_out_after_a_reconnection() -> None:
     whole = log((0, "tick 3"), (1, "tick 4"), (2, "dying"), (3, "dead"))
     lines = LogLines("worker-0", is_tail=True)
     assert texts(lines.take(log((2, "dying")))) == ["dying"]
@@ -46,7 +46,7 @@ def test_what_a_tail_left_out_stays_out_when_the_log_is_read_once_more() -> None
     assert texts(lines.take(whole)) == ["dead"]
 
 
-def test_what_the_kubelet_says_in_the_midst_of_a_log_is_marked_as_a_notice() -> None:
+def test_a_message_of_the_kubelet_in_a_log_is_a_notice() -> None:
     lines = LogLines("worker-0")
     lines.take(log((0, "hello")))
     (line,) = lines.take(b"failed to try resolving symlinks in path /var/log: no such file\n")
@@ -54,12 +54,12 @@ def test_what_the_kubelet_says_in_the_midst_of_a_log_is_marked_as_a_notice() -> 
     assert "failed to try resolving symlinks" in line.text
 
 
-def test_a_redrawn_line_shows_its_last_state_and_controls_are_taken_out() -> None:
+def test_a_redrawn_line_has_its_last_state_without_control_codes() -> None:
     lines = LogLines("worker-0")
     assert texts(lines.take(log((0, "10%\r20%\r100%"), (1, "a\x1b[2Jb")))) == ["100%", "ab"]
 
 
-def test_a_very_long_line_comes_in_several_with_more() -> None:
+def test_a_very_long_line_is_split() -> None:
     first, second = LogLines("worker-0").take(log((0, "x" * (LONGEST + 10))))
     assert (len(first.text), first.more) == (LONGEST, True)
     assert (len(second.text), second.more) == (10, False)
@@ -74,9 +74,9 @@ def test_a_very_long_line_comes_in_several_with_more() -> None:
         ([(0, "a"), (30, "late"), (20, "early")], [(0, "a"), (30, "late"), (20, "early"), (40, "c")], ["c"]),
         ([], [(0, "a")], ["a"]),
     ],
-    ids=["goes on", "nothing new", "same instant", "two streams out of order", "nothing before"],
+    ids=["more lines", "nothing new", "same instant", "two streams out of order", "nothing before"],
 )
-def test_after_a_broken_connection_only_what_is_new_is_told(
+def test_after_a_broken_connection_only_new_lines_are_returned(
     before: list[tuple[int, str]], after: list[tuple[int, str]], fresh: list[str]
 ) -> None:
     lines = LogLines("worker-0")
@@ -93,7 +93,7 @@ def test_a_second_reconnection_repeats_nothing_either() -> None:
         assert lines.take(log((0, "a"), (10, "b"))) == []
 
 
-def test_the_log_is_asked_for_again_from_shortly_before_the_latest_line() -> None:
+def test_the_log_is_read_again_from_shortly_before_the_latest_line() -> None:
     lines = LogLines("worker-0")
     assert lines.since is None
     lines.take(log((9000, "late"), (5000, "early")))

@@ -1,4 +1,4 @@
-"""How the end of a command in a container is told."""
+"""The exit code of a command in a container."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ NO_PROGRAM = 'error executing: OCI runtime exec failed: exec: "nosuch": executab
         (failed('exec: "/etc/passwd": permission denied: unknown'), 126),
     ],
 )
-def test_the_exit_code_is_the_command_s(status: dict[str, Any], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_of_the_command_is_returned(
+    status: dict[str, Any], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert exit_code(json.dumps(status).encode()) == code
     said = capsys.readouterr().err
     assert ("tfjob: exec: " in said) is (code in (126, 127))

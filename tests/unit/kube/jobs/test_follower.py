@@ -1,4 +1,4 @@
-"""What a follower waits for, and what it tells."""
+"""What a follower waits for, and which lines it yields."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from support.plan.builders import pod as pod_of
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import TFJob
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.follower import Follower, happens
+from tfjob.kube.jobs.follower import Follower, wait_for_event
 
 LINE = b"2026-01-02T03:04:05.000000001Z all is well\n"
 REMOVED = b"unable to retrieve container logs for containerd://0123"
 
 
 @pytest.mark.parametrize("moments", range(5))
-def test_who_is_cancelled_in_the_moment_of_an_event_is_cancelled(moments: int) -> None:
-    """A reader that overlooks it would read for ever, and the command with it."""
+def test_a_cancellation_at_the_moment_of_an_event_is_not_lost(moments: int) -> None:
+    """A reader that misses the cancellation would read forever, and the command would never end."""
 
     async def read(event: asyncio.Event) -> None:
-        await happens(event, 60)
-        await happens(asyncio.Event(), 60)
+        await wait_for_event(event, 60)
+        await wait_for_event(asyncio.Event(), 60)
 
     async def main() -> bool:
         event = asyncio.Event()
@@ -44,12 +44,12 @@ def test_who_is_cancelled_in_the_moment_of_an_event_is_cancelled(moments: int) -
     assert asyncio.run(main())
 
 
-def test_an_event_or_the_end_of_the_time_ends_the_wait() -> None:
+def test_an_event_or_the_timeout_ends_the_wait() -> None:
     async def main() -> None:
         event = asyncio.Event()
-        await happens(event, 0.01)
+        await wait_for_event(event, 0.01)
         event.set()
-        await happens(event, 60)
+        await wait_for_event(event, 60)
 
     asyncio.run(main())
 
@@ -57,15 +57,15 @@ def test_an_event_or_the_end_of_the_time_ends_the_wait() -> None:
 @pytest.mark.parametrize(
     ("leaves", "logs", "told"),
     [
-        pytest.param(True, [LINE, REMOVED], ["all is well"], id="a log that was read, of a pod that goes"),
-        pytest.param(False, [LINE, REMOVED], ["all is well", f"[{REMOVED.decode()}]"], id="of a pod that stays"),
-        pytest.param(True, [REMOVED], [f"[{REMOVED.decode()}]"], id="a log that nobody read"),
+        pytest.param(True, [LINE, REMOVED], ["all is well"], id="a log that was read, of a terminating pod"),
+        pytest.param(
+            False, [LINE, REMOVED], ["all is well", f"[{REMOVED.decode()}]"], id="a log that was read, of a running pod"
+        ),
+        pytest.param(True, [REMOVED], [f"[{REMOVED.decode()}]"], id="a log that was not read"),
     ],
 )
-def test_that_a_log_is_gone_is_told_where_something_was_missed(
-    leaves: bool, logs: list[bytes], told: list[str]
-) -> None:
-    """At the end of a job its pods are removed: what a kubelet says to that is no line of theirs."""
+def test_a_missing_log_is_reported_if_lines_were_missed(leaves: bool, logs: list[bytes], told: list[str]) -> None:
+    """The pods of a finished job are removed; the kubelet's message about that is not part of their logs."""
     owner = job(worker=1)
     built = pod_of(owner, "worker-0").running()
     pod = document(built.deleting().pod if leaves else built.pod)
@@ -96,7 +96,7 @@ def test_that_a_log_is_gone_is_told_where_something_was_missed(
     assert followed(owner, answer) == told
 
 
-def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_job() -> None:
+def test_no_line_is_missed_if_the_watch_of_pods_lags_behind() -> None:
     owner = job(worker=1)
     owned = {"ownerReferences": [msgspec.to_builtins(OwnerReference(uid=owner.metadata.uid))]}
     ended = asyncio.Event()
@@ -127,7 +127,7 @@ def test_what_a_pod_said_is_told_though_the_watch_of_pods_is_behind_that_of_the_
 
 
 def followed(owner: TFJob, answer: Answer) -> list[str]:
-    """What a follower of a job tells until its end, of a server with these answers."""
+    """Return the lines that a follower yields until the job ends, from a server with these answers."""
 
     async def main() -> list[str]:
         async with (
@@ -141,7 +141,7 @@ def followed(owner: TFJob, answer: Answer) -> list[str]:
 
 
 def document(thing: Any) -> dict[str, Any]:
-    """An object as an API server sends it."""
+    """Return an object as an API server sends it."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(thing))
     found["metadata"].setdefault("resourceVersion", "1")
     return found

@@ -1,4 +1,4 @@
-"""How a job of a cluster and its replicas are shown."""
+"""How commands show a job of a cluster and its replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tfjob.api.types import Condition, TFJob, TFJobStatus
 from tfjob.jobs.replicas import replicas
 from tfjob.jobs.scale import scaled
 from tfjob.kube.client.patches import difference
-from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, record, state_of, story
+from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, merge_events, record, state_of
 from tfjob.plan.policy.suspension import resumed, suspended
 
 
@@ -50,7 +50,7 @@ def conditions(*types: str) -> TFJobStatus:
         (conditions("Created", "Suspended"), "Pending"),
     ],
 )
-def test_the_state_is_ours_or_what_another_operator_s_conditions_say(status: TFJobStatus, state: str) -> None:
+def test_the_state_is_ours_or_from_the_conditions_of_another_operator(status: TFJobStatus, state: str) -> None:
     assert state_of(of(status)) == state
 
 
@@ -67,7 +67,7 @@ def test_the_state_is_ours_or_what_another_operator_s_conditions_say(status: TFJ
         (of(run={"managed_by": "kueue.x-k8s.io/multikueue"}), "", "kueue.x-k8s.io/multikueue"),
     ],
 )
-def test_the_reason_says_what_the_status_does_not_know(
+def test_the_reason_adds_what_the_status_does_not_contain(
     shown: TFJob, reason: str, keyword: str, wording: Wording
 ) -> None:
     found = record(shown, T0 + timedelta(minutes=1), options=" --on k8s")
@@ -78,16 +78,16 @@ def test_the_reason_says_what_the_status_does_not_know(
 
 
 def test_a_job_is_suspended_as_long_as_its_spec_says_so() -> None:
-    """What was resumed a moment ago must not look as if it were at rest."""
+    """A job that was just resumed must not appear suspended."""
     assert state_of(of(TFJobStatus(state="Suspended"), {"suspend": True})) == "Suspended"
     assert record(of(TFJobStatus(state="Suspended")), T0).state == "Pending"
 
 
-def test_a_new_job_is_given_time_to_be_seen() -> None:
+def test_a_new_job_has_time_to_be_seen() -> None:
     assert record(of(), at(5)).reason == ""
 
 
-def test_the_id_of_a_job_is_its_name_and_that_of_a_record_tells_it_from_later_ones() -> None:
+def test_the_id_of_a_record_is_unique() -> None:
     assert record(of(), T0).id == "mnist"
     assert record(of(), T0, current=False).id == "mnist.12345678"
 
@@ -107,7 +107,7 @@ def pod(name: str, phase: str, code: int | None = None, attempt: str = "1", **st
     )
 
 
-def test_a_replica_is_shown_by_its_pod_or_by_what_the_status_remembers() -> None:
+def test_a_replica_is_shown_from_its_pod_or_from_the_status() -> None:
     status = TFJobStatus(attempt=2, started={"Worker": "0-2"}, completed_indexes={"Worker": "1"})
     shown = replace(job(worker=4, status=status), status=status)
     found = replicas(shown, [pod("worker-0", "Running", attempt="2"), pod("worker-2", "Failed", code=3, attempt="2")])
@@ -121,14 +121,14 @@ def test_a_replica_is_shown_by_its_pod_or_by_what_the_status_remembers() -> None
     assert (found[0].address, found[1].address) == ("10.0.0.1", "")
 
 
-def test_a_replica_between_two_tries_is_shown_as_that_and_keeps_its_phase() -> None:
+def test_a_replica_that_backs_off_keeps_its_phase() -> None:
     owner = job(worker=2, policy="OnFailure")
     waiting, leaving = (builders.pod(owner, name).backing_off(3) for name in ("worker-0", "worker-1"))
     found = replicas(owner, [waiting.pod, leaving.deleting().pod])
     assert [(one.phase, one.shown) for one in found] == [("Running", "CrashLoopBackOff"), ("Terminating", "")]
 
 
-# --- the Events of a job and of its pods as one story -----------------------------------------------------------------
+# --- events of a job and its pods -------------------------------------------------------------------------------------
 
 
 def mnist() -> TFJob:
@@ -141,14 +141,14 @@ def event(kind: str, name: str, reason: str, time: datetime, **more: Any) -> Kub
     return KubeEvent(involved_object=about, reason=reason, message=f"{reason} it", first_timestamp=time, **more)
 
 
-def test_events_of_the_job_and_of_its_pods_are_told_in_order_and_others_are_not() -> None:
+def test_events_of_the_job_and_its_pods_are_returned_in_order() -> None:
     events = [
         event("Pod", "mnist-worker-0", "FailedMount", at(2), type="Warning", count=3, last_timestamp=at(9)),
         event("TFJob", "mnist", "TFJobCreated", at(1)),
         event("Pod", "other-worker-0", "Pulled", at(2)),
         event("Service", "mnist-worker-0", "Odd", at(2)),
     ]
-    told = story(mnist(), events)
+    told = merge_events(mnist(), events)
     assert [(one.reason, one.message, one.count, one.warning) for one in told] == [
         ("TFJobCreated", "TFJobCreated it", 1, False),
         ("FailedMount", "worker-0: FailedMount it", 3, True),
@@ -157,21 +157,21 @@ def test_events_of_the_job_and_of_its_pods_are_told_in_order_and_others_are_not(
 
 
 def test_events_of_an_earlier_job_s_pods_are_left_out() -> None:
-    assert story(mnist(), [event("Pod", "mnist-worker-0", "Killing", at(-60))]) == []
+    assert merge_events(mnist(), [event("Pod", "mnist-worker-0", "Killing", at(-60))]) == []
     other = KubeEvent(involved_object=ObjectReference(kind="TFJob", name="mnist", uid="old"), first_timestamp=at(1))
-    assert story(mnist(), [other]) == []
+    assert merge_events(mnist(), [other]) == []
 
 
-def test_an_event_of_the_newer_api_has_its_times_and_count_elsewhere() -> None:
+def test_an_event_of_the_newer_api_is_read() -> None:
     series = EventSeries(count=7, last_observed_time=at(8))
     about = ObjectReference(kind="Pod", name="mnist-worker-0")
-    (told,) = story(
+    (told,) = merge_events(
         mnist(), [KubeEvent(involved_object=about, reason="FailedScheduling", event_time=at(3), series=series)]
     )
     assert (told.time, told.last, told.count) == (at(3), at(8), 7)
 
 
-# --- what an edit of a job sends --------------------------------------------------------------------------------------
+# --- patches of edits -------------------------------------------------------------------------------------------------
 
 SUSPENDED = suspended(job(worker=2), "Stopped")
 
@@ -204,18 +204,16 @@ SUSPENDED = suspended(job(worker=2), "Stopped")
     ],
     ids=["suspend", "resume", "scale", "nothing"],
 )
-def test_only_what_differs_is_sent(old: TFJob, edit: Edit, patch: dict[str, Any]) -> None:
+def test_only_differences_are_sent(old: TFJob, edit: Edit, patch: dict[str, Any]) -> None:
     assert difference(msgspec.to_builtins(old), msgspec.to_builtins(edit(old))) == patch
 
 
 @pytest.mark.parametrize(("whole", "patch"), [(False, {"a": {"b": None}}), (True, {"a": None})])
-def test_an_object_that_went_keeps_what_we_do_not_know_of_unless_all_of_it_is_to_go(
-    whole: bool, patch: dict[str, Any]
-) -> None:
+def test_a_removed_object_keeps_unknown_fields_unless_whole(whole: bool, patch: dict[str, Any]) -> None:
     assert difference({"a": {"b": 1}}, {}, whole=whole) == patch
 
 
-def test_a_field_that_went_is_sent_as_null_and_a_list_as_a_whole() -> None:
+def test_removed_fields_are_sent_as_null_and_lists_as_a_whole() -> None:
     assert difference({"a": 1, "b": [1], "c": {"d": 1}}, {"b": [1, 2], "c": {}}) == {
         "a": None,
         "b": [1, 2],

@@ -1,4 +1,4 @@
-"""Where the lines of a job come from when its pods are gone."""
+"""The sources of a job's lines after its pods are gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfjob.records.job_records import JobRecords
 
 
 @pytest.mark.parametrize(("previous", "lines"), [(False, ["it ends"]), (True, ["it begins again"])])
-def test_the_status_keeps_the_last_words_of_the_failure_and_of_the_attempt_before_it(
+def test_the_status_keeps_the_last_lines_of_failures(
     previous: bool, lines: list[str], tmp_path: Path, wording: Wording
 ) -> None:
     status = TFJobStatus(

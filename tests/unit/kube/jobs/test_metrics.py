@@ -1,4 +1,4 @@
-"""What the metrics of a cluster say of a job's pods; no metrics server runs beside the clusters of the tests."""
+"""Resource usage of a job's pods; the test clusters have no metrics server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A forwarded port, against a server that answers as a kubelet does when something is wrong."""
+"""Port-forwarding, against a server that reports errors as a kubelet does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POD = Pod(
 
 
 async def socket_of(request: web.Request) -> web.WebSocketResponse:
-    """A web socket that has begun as a kubelet begins one."""
+    """Open a web socket with the first messages of a kubelet."""
     socket = web.WebSocketResponse(protocols=[PROTOCOL])
     await socket.prepare(request)
     assert socket.ws_protocol == PROTOCOL
@@ -37,7 +37,7 @@ async def socket_of(request: web.Request) -> web.WebSocketResponse:
 
 
 async def exchange(port: int, text: bytes) -> bytes:
-    """What comes back until the other side is closed."""
+    """Return everything that is received until the other side closes."""
     reader, writer = await asyncio.open_connection(LOCALHOST, port)
     writer.write(text)
     try:
@@ -49,7 +49,7 @@ async def exchange(port: int, text: bytes) -> bytes:
 
 
 async def answers(server: ApiServer, warnings: list[str], *pods: Pod) -> list[bytes]:
-    """Two connections through a forwarded port."""
+    """Open two connections through a forwarded port."""
 
     async def find() -> list[Pod]:
         return list(pods)
@@ -81,7 +81,7 @@ def test_both_directions_until_the_pod_closes() -> None:
     asyncio.run(work())
 
 
-def test_what_the_kubelet_says_is_told_once_and_the_connection_closed() -> None:
+def test_an_error_of_the_kubelet_is_reported_once() -> None:
     async def refuse(request: web.Request) -> web.StreamResponse:
         socket = await socket_of(request)
         await socket.send_bytes(bytes([ERROR]) + b"error forwarding port 6006: connection refused")

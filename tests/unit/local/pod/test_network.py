@@ -13,6 +13,8 @@ from tfjob.api.types import TFJob
 from tfjob.local.pod.network import (
     LOOPBACK,
     Network,
+    Peer,
+    hosts_file,
     is_forwarded,
     planned,
     published,
@@ -199,3 +201,14 @@ def test_a_headless_service_listens_at_the_ports_of_its_pods() -> None:
     headless = with_address(Service(spec={**spec, "clusterIP": "None"}), [pod])
     assert headless.spec == {"selector": {"app": "web"}, "ports": [{"port": 8080}, {"port": 9}]}
     assert with_address(Service(spec=spec), [pod]).spec == spec
+
+
+def test_the_hosts_file_keeps_the_hosts_and_adds_every_name_of_a_replica() -> None:
+    kept = "127.0.0.1\tlocalhost\n::1 localhost ip6-localhost # six\n\n"
+    base = f"{kept}10.0.0.9 mnist-chief-0 files\n10.0.0.8 mnist-chief-0\n"
+    peers = [Peer("mnist-chief-0", "team", "127.77.0.1"), Peer("other-chief-0", "else", "127.77.0.2")]
+    assert hosts_file(peers, base) == (
+        f"{kept}10.0.0.9\tfiles\n"
+        "127.77.0.1\tmnist-chief-0.team.svc mnist-chief-0.team.svc.cluster.local mnist-chief-0.team mnist-chief-0\n"
+        "127.77.0.2\tother-chief-0.else.svc other-chief-0.else.svc.cluster.local other-chief-0.else\n"
+    )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import pytest
-
-from tfjob.local.pod.relay import relay
+from tfjob.local.pod.relay import join
 
 HOST = "127.0.0.1"
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -19,7 +17,7 @@ async def through(handler: Handler, sent: bytes) -> bytes:
         port = server.sockets[0].getsockname()[1]
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await relay(reader, writer, HOST, port)
+            await join(reader, writer, *await asyncio.open_connection(HOST, port))
 
         async with await asyncio.start_server(connected, HOST, 0) as front:
             reader, writer = await asyncio.open_connection(*front.sockets[0].getsockname())
@@ -44,24 +42,3 @@ def test_a_server_that_breaks_the_connection_ends_it_for_the_client() -> None:
         writer.transport.abort()
 
     assert asyncio.run(through(abort, b"hello")) == b""
-
-
-def test_an_address_that_does_not_answer_raises_and_closes_the_connection() -> None:
-    async def main() -> bytes:
-        async with await asyncio.start_server(lambda *_: None, HOST, 0) as server:
-            port = server.sockets[0].getsockname()[1]
-        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with pytest.raises(ConnectionRefusedError):
-                await relay(reader, writer, HOST, port)
-            failed.set_result(None)
-
-        async with await asyncio.start_server(connected, HOST, 0) as front:
-            reader, writer = await asyncio.open_connection(*front.sockets[0].getsockname())
-            await failed
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    assert asyncio.run(main()) == b""

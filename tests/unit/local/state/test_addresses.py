@@ -11,7 +11,7 @@ import pytest
 
 from support.golden import Wording
 from tfjob.local.state import addresses
-from tfjob.local.state.addresses import AddressError, HostEntry
+from tfjob.local.state.addresses import AddressError
 
 
 @pytest.fixture
@@ -83,8 +83,7 @@ def test_a_port_that_the_host_serves_on_every_address_is_told(
     port = listener.getsockname()[1]
     with pytest.raises(AddressError, match=str(port)) as caught:
         addresses.lease_address(database, "job", "a", [port])
-    problem = addresses.port_problem("127.77.0.1", [port])
-    assert problem is not None
+    problem = addresses.taken_port(port)
     assert str(port) in problem[0]
     told = (caught.value.message, caught.value.hint, *problem)
     wording(
@@ -125,17 +124,6 @@ def test_a_port_in_use_is_not_leased(database: sqlite3.Connection) -> None:
         server.bind(("127.0.0.1", first))
         server.listen(1)
         assert addresses.lease_port(database, "job", "a", 2222) != first
-
-
-def test_the_hosts_file_keeps_the_hosts_and_adds_every_name_of_a_replica() -> None:
-    kept = "127.0.0.1\tlocalhost\n::1 localhost ip6-localhost # six\n\n"
-    base = f"{kept}10.0.0.9 mnist-chief-0 files\n10.0.0.8 mnist-chief-0\n"
-    entries = [HostEntry("127.77.0.1", "mnist-chief-0", "team"), HostEntry("127.77.0.2", "other-chief-0", "else")]
-    assert addresses.hosts_file(entries, base, "team") == (
-        f"{kept}10.0.0.9\tfiles\n"
-        "127.77.0.1\tmnist-chief-0.team.svc mnist-chief-0.team.svc.cluster.local mnist-chief-0.team mnist-chief-0\n"
-        "127.77.0.2\tother-chief-0.else.svc other-chief-0.else.svc.cluster.local other-chief-0.else\n"
-    )
 
 
 @pytest.mark.parametrize("port", [-1, 99999])

@@ -51,13 +51,13 @@ def test_a_status_written_over_a_newer_object_is_a_conflict(file: Path) -> None:
     read = add(store).stored
     store.update(read.metadata.uid, lambda old: replace(old, spec=b'{"tfImage":"x"}'))
     with pytest.raises(Conflict):
-        store.update_status(read.metadata, b'{"state":"Running"}')
+        store.update_unchanged(read.metadata, lambda stored: replace(stored, status=b'{"state":"Running"}'))
 
 
 def test_an_edit_of_the_spec_is_a_new_generation_and_a_status_is_not(file: Path) -> None:
     store = open_store(file)
     run = add(store)
-    written = store.update_status(run.stored.metadata, b'{"state":"Running"}')
+    written = store.update_unchanged(run.stored.metadata, lambda stored: replace(stored, status=b'{"state":"Running"}'))
     assert written.generation == 1
     edited = store.update(run.uid, edit(TFJob, lambda old: replace(old, spec=replace(old.spec, tf_image="x"))))
     assert edited is not None
