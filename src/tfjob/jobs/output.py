@@ -68,16 +68,12 @@ def log_line_shape(line: Line) -> dict[str, Any]:
     return {"apiVersion": OUTPUT_VERSION, "kind": "LogLine", **line._asdict()}
 
 
-def retry_rules() -> list[dict[str, str]]:
-    from tfjob.plan.policy.restarts import RETRY_TABLE
+def retry_rules() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Return the rules by restart policy, and those of a TfJob of tensorflow.org by replica type."""
+    from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 
-    return [_fields(KINDS["RetryRule"].fields, row) for row in RETRY_TABLE]
-
-
-def tf_job_retry_rules() -> list[dict[str, str]]:
-    from tfjob.plan.policy.restarts import TF_JOB_TABLE
-
-    return [_fields(KINDS["TfJobRetryRule"].fields, row) for row in TF_JOB_TABLE]
+    by_type = [_fields(KINDS["TfJobRetryRule"].fields, row) for row in TF_JOB_TABLE]
+    return [_fields(KINDS["RetryRule"].fields, row) for row in RETRY_TABLE], by_type
 
 
 def _fields(names: Iterable[str], source: object) -> dict[str, Any]:

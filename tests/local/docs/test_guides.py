@@ -84,7 +84,7 @@ def points(folder: Path, name: str) -> list[float]:
     return values
 
 
-def test_the_commands_of_the_readme_that_need_no_tensorflow_print_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_readme_print_what_it_shows(tmp_path: Path) -> None:
     played(ROOT / "README.md", tmp_path, ROOT)
 
 

@@ -18,10 +18,10 @@ def restarts(output: str) -> None:
     """Show which failures are retried under which restart policy, and what counts against backoffLimit."""
     from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
-    from tfjob.jobs.output import retry_rules, tf_job_retry_rules
+    from tfjob.jobs.output import retry_rules
     from tfjob.jobs.report import table
 
-    rules, of_tf_jobs = retry_rules(), tf_job_retry_rules()
+    rules, of_tf_jobs = retry_rules()
     if output != "text":
         print_object("RetryRuleList", {"items": rules, "tfJobItems": of_tf_jobs}, output)
         return

@@ -95,8 +95,8 @@ def _options(command: Command) -> Command:
 def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
     """Run the jobs of a manifest, or a Python script, on this machine or on a cluster.
 
-    For a script, tfjob writes a manifest of a job whose replicas all run it (to print it: --dry-run -o yaml). It runs
-    in the current folder. On a cluster, a ConfigMap carries the script, unless the image contains it (--in-image).
+    For a script, tfjob generates a manifest (to print it: --dry-run -o yaml). All replicas run the script, in the
+    current folder. On a cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second

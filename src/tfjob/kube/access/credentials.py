@@ -94,6 +94,7 @@ class CertificateFiles(Fixed):
         return self._certificate
 
     async def renew(self) -> None:
+        """Forget the certificate, so that its files are read again."""
         self._certificate = None
 
 

@@ -115,8 +115,8 @@ class PluginCredential:
             if process.returncode is None:
                 await _end(process, everything=not interactive)
         if process.returncode:
-            said = (errors or b"").decode(errors="replace").strip().splitlines()[-1:]
-            raise self._fault(f"failed with exit code {process.returncode}{f': {said[0]}' if said else ''}")
+            reported = (errors or b"").decode(errors="replace").strip().splitlines()[-1:]
+            raise self._fault(f"failed with exit code {process.returncode}{f': {reported[0]}' if reported else ''}")
         return output
 
     def _spec(self, interactive: bool) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class KubeBackend:
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
         """Return the jobs of the cluster; with `everything` also those of which only a record is left."""
         namespace = "" if all_namespaces else self.namespace
-        found = await jobs.every(self.client, namespace)
+        found = await jobs.list_jobs(self.client, namespace)
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
         records = [_with_prefix(self.record(job), taken) for job in found]
         if everything:
@@ -114,14 +114,15 @@ class KubeBackend:
     async def refresh(self, record: Record) -> Record | None:
         if not record.current:
             return record
-        job = await jobs.again(self.client, record.job)
+        job = await jobs.reread(self.client, record.job)
         return self.record(job) if job is not None and job.metadata.uid == record.uid else None
 
     async def ensure_driven(self, records: Sequence[Record]) -> list[Record]:
+        """Do nothing: the operator drives jobs."""
         return list(records)
 
     async def pause(self, record: Record, seconds: float) -> None:
-        await jobs.changed(self.client, record.job, seconds)
+        await jobs.wait_for_change(self.client, record.job, seconds)
 
     async def replicas(self, record: Record) -> list[Replica]:
         pods = await pods_of(self.client, record.job) if record.current else []

@@ -74,24 +74,24 @@ async def _receive(socket: aiohttp.ClientWebSocketResponse) -> int:
 
 def exit_code(status: bytes) -> int:
     """Return the exit code in a command's final status. Raises ExecFailed if the command could not run."""
-    told = msgspec.json.decode(status, type=Status)
-    if told.reason == "NonZeroExitCode" and told.details:
-        for cause in told.details.causes or ():
+    result = msgspec.json.decode(status, type=Status)
+    if result.reason == "NonZeroExitCode" and result.details:
+        for cause in result.details.causes or ():
             if cause.reason == "ExitCode" and cause.message.isdecimal():
                 return int(cause.message)
-    if not told.message:
+    if not result.message:
         return 0
-    if "executable file not found" in told.message or "no such file or directory" in told.message:
-        return _cannot(told.message, NOT_FOUND)
-    if "permission denied" in told.message:
-        return _cannot(told.message, NOT_EXECUTABLE)
-    raise ExecFailed(told.message)
+    if "executable file not found" in result.message or "no such file or directory" in result.message:
+        return _cannot(result.message, NOT_FOUND)
+    if "permission denied" in result.message:
+        return _cannot(result.message, NOT_EXECUTABLE)
+    raise ExecFailed(result.message)
 
 
 def _cannot(message: str, code: int) -> int:
     """Report why the program cannot run; return the exit code of a shell in that case, as local `exec` does."""
-    said = re.search(r'exec: "[^"]*": [^:]+', message)  # runtimes add the names of all their parts
-    sys.stderr.write(f"tfjob: {said[0] if said else message}\n")
+    reason = re.search(r'exec: "[^"]*": [^:]+', message)  # runtimes add the names of all their parts
+    sys.stderr.write(f"tfjob: {reason[0] if reason else message}\n")
     sys.stderr.flush()
     return code
 

@@ -109,7 +109,7 @@ class Follower:
         over = False
         while True:
             if self.is_over and not over:
-                await self._see_pods()
+                await self._refresh_pods()
             over = self.is_over
             self._follow_new_containers()
             batch = await self._batch(min(self._look, last_words))
@@ -119,10 +119,10 @@ class Follower:
                     raise error
             if over and not batch:
                 last_words -= self._look
-                if last_words <= 0 or not self._unread():
+                if last_words <= 0 or not self._has_more_lines():
                     return
 
-    async def _see_pods(self) -> None:
+    async def _refresh_pods(self) -> None:
         """Read the pods: a job may end because of a change that the watch of its pods has not delivered yet."""
         with suppress(Unreachable, ApiError):
             for pod in (await self._client.list(PODS, self._namespace, label_selector=self._selector, type=Pod)).items:
@@ -132,13 +132,13 @@ class Follower:
         """Return the queued lines; if there are none, wait until something changes."""
         if self._lines.empty():
             self._happened.clear()
-            await happens(self._happened, seconds)
+            await wait_for_event(self._happened, seconds)
         found: list[Followed] = []
         while len(found) < BATCH and not self._lines.empty():
             found.append(self._lines.get_nowait())
         return found
 
-    def _unread(self) -> bool:
+    def _has_more_lines(self) -> bool:
         """Return whether lines of an ended container are still to come."""
         return not self._lines.empty() or any(
             not task.done() and ((container := self._containers().get(key)) is None or container.has_ended)
@@ -192,7 +192,7 @@ class Follower:
                         raise
                     await asyncio.sleep(backoff.delay())
                 lines.reconnect()
-            await happens(self._changed, self._look)
+            await wait_for_event(self._changed, self._look)
             container = self._containers().get(key)
 
     async def _stream(self, container: Container, lines: LogLines, *, begun: bool, read: bool) -> None:
@@ -201,10 +201,10 @@ class Follower:
         params = {**parameters(container.name, query), "follow": "true"}
         async with self._client.opened(container.log_path, params) as chunks:
             async for chunk in chunks:
-                await self._put(self._telling(lines.take(chunk), container, read=read), container.run)
-        await self._put(self._telling(lines.end(), container, read=read), container.run)
+                await self._put(self._without_removal_notice(lines.take(chunk), container, read=read), container.run)
+        await self._put(self._without_removal_notice(lines.end(), container, read=read), container.run)
 
-    def _telling(self, lines: list[Line], container: Container, *, read: bool) -> list[Line]:
+    def _without_removal_notice(self, lines: list[Line], container: Container, *, read: bool) -> list[Line]:
         """Drop the kubelet's notice that it removed a container whose log we have."""
         present = self._containers().get(container.key)
         leaves = present is None or present.pod.metadata.deletion_timestamp is not None
@@ -233,7 +233,7 @@ class Follower:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._known = None
-        self._news()
+        self._notify()
 
     def _job_changed(self, old: Stored | None, new: Stored | None) -> None:
         if new is not None and new.metadata.uid == self._first.metadata.uid:
@@ -244,15 +244,15 @@ class Follower:
     def _set(self, job: TFJob | None) -> None:
         self.job, self._known = job, None  # the random id of a TfJob selects its pods
         self._on_job(job)
-        self._news()
+        self._notify()
 
-    def _news(self) -> None:
+    def _notify(self) -> None:
         self._happened.set()
         self._changed.set()
         self._changed = asyncio.Event()  # one event per change, for all readers that wait for the next change
 
 
-async def happens(event: asyncio.Event, seconds: float) -> None:
+async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
     # Before Python 3.12, `wait_for` loses a cancellation that comes at the same moment as the event.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -84,7 +84,7 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
     return None
 
 
-async def again(client: Client, job: TFJob) -> TFJob | None:
+async def reread(client: Client, job: TFJob) -> TFJob | None:
     resource = resource_of(job)
     try:
         answer = await client.request("GET", resource.object_path(job.metadata.namespace, job.metadata.name))
@@ -93,7 +93,7 @@ async def again(client: Client, job: TFJob) -> TFJob | None:
     return read_job(resource.kind, answer)
 
 
-async def every(client: Client, namespace: str = "") -> list[TFJob]:
+async def list_jobs(client: Client, namespace: str = "") -> list[TFJob]:
     """Return the jobs of a namespace or, without one, of all; the newest last. Raises NoTFJobs."""
     jobs: list[TFJob] = []
     failures: list[ApiError] = []
@@ -121,7 +121,7 @@ def _raise_if_all(failures: Sequence[ApiError], asked: int, client: Client) -> N
 async def namespaces_with(client: Client, name: str) -> set[str]:
     """Return the namespaces with a job of that name (or any job), as far as we may look."""
     with suppress(Forbidden):
-        return {job.metadata.namespace for job in await every(client) if name in ("", job.metadata.name)}
+        return {job.metadata.namespace for job in await list_jobs(client) if name in ("", job.metadata.name)}
     return set()
 
 
@@ -152,7 +152,7 @@ def _edited(stored: dict[str, Any], change: Edit) -> dict[str, Any]:
     return converted(merged(hub, changes), stored["apiVersion"])
 
 
-async def changed(client: Client, job: TFJob, seconds: float) -> None:
+async def wait_for_change(client: Client, job: TFJob, seconds: float) -> None:
     """Wait until the job may have changed since it was read, at most this long."""
     params = {
         "watch": "1",
@@ -288,22 +288,22 @@ class KubeEvent(Model, frozen=True):
 async def events_of(client: Client, job: TFJob) -> list[RecordedEvent]:
     """Return the events of a job and its pods in order; replica names replace the names of pods."""
     found = await client.list(CORE_EVENTS, job.metadata.namespace, type=KubeEvent)
-    return story(job, found.items)
+    return merge_events(job, found.items)
 
 
-def story(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
+def merge_events(job: TFJob, events: list[KubeEvent]) -> list[RecordedEvent]:
     tasks = {child_name(job, task.type, task.index): task.name for task in desired(job)}
-    told = []
+    found = []
     for event in events:
         first, about = event.first, event.involved_object
         if first is None:
             continue
         if about.kind in JOB_KINDS and about.uid == job.metadata.uid:
-            told.append(_event(event, first))
+            found.append(_event(event, first))
         elif about.kind in ("Pod", "Job") and (name := tasks.get(_own_name(about.name, job))) and _is_later(event, job):
             # Match by name and time: the most important pods no longer exist.
-            told.append(_event(event, first, f"{name}: "))
-    return sorted(told, key=lambda event: event.time)
+            found.append(_event(event, first, f"{name}: "))
+    return sorted(found, key=lambda event: event.time)
 
 
 def _own_name(name: str, job: TFJob) -> str:

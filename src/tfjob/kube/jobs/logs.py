@@ -33,7 +33,7 @@ class JobLogs:
         return list(dict.fromkeys([*started, *kept, *ended]))
 
     def read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
-        """Return lines in batches; `gone` means that the job no longer exists."""
+        """Yield lines in batches; `gone` means that the job no longer exists."""
         return self._follow(query) if query.follow and not gone else self._read(query, gone=gone)
 
     async def _read(self, query: LogQuery, *, gone: bool) -> AsyncGenerator[list[Line], None]:
@@ -71,10 +71,10 @@ class JobLogs:
                 if known and container.run.folder(self._record.folder) not in known:
                     known.append(None)
             lines += log_reader.read(choose(runs, previous=query.previous), tail=query.tail, since=query.since)
-        told = {line.replica for line in lines} | present
+        shown = {line.replica for line in lines} | present
         for verdict in self._ends(query.replica, previous=query.previous):
-            if verdict.replica not in told:
-                lines += _last_words(verdict)
+            if verdict.replica not in shown:
+                lines += _last_lines(verdict)
         return sorted(lines, key=lambda line: line.time)
 
     def _ends(self, replica: str | None, *, previous: bool) -> list[Verdict]:
@@ -86,7 +86,7 @@ class JobLogs:
         return [end] if replica in (None, end.replica, end.replica.partition("/")[0]) else []
 
 
-def _last_words(verdict: Verdict) -> list[Line]:
+def _last_lines(verdict: Verdict) -> list[Line]:
     label = verdict.replica
     time = verdict.time or datetime.fromtimestamp(0, UTC)
     attempt = f" of attempt {verdict.attempt}" if verdict.attempt else ""

@@ -130,12 +130,12 @@ def refusals(error: ApiError) -> list[Problem]:
     return [Problem(_path(cause.field), cause.message) for cause in causes]
 
 
-def _path(told: str) -> str:
+def _path(field: str) -> str:
     """Convert a field of the API server: `spec.containers[0].image`, or `<nil>`."""
     try:
-        return path_text(path_parts(told)) if told != "<nil>" else ""
+        return path_text(path_parts(field)) if field != "<nil>" else ""
     except ValueError:
-        return told
+        return field
 
 
 def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:

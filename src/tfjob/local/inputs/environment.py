@@ -16,14 +16,7 @@ from typing import Any
 
 from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
-from tfjob.local.inputs.references import (
-    MissingReference,
-    Node,
-    References,
-    container_named,
-    field_value,
-    resource_value,
-)
+from tfjob.local.inputs.references import MissingReference, Node, References, container_of, field_value, resource_value
 from tfjob.local.state.errors import Refusal
 
 FROM_HOST = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
@@ -141,7 +134,7 @@ def _from_source(
         return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
-        return resource_value(reference, container_named(reference, pod, container), node)
+        return resource_value(reference, container_of(reference, pod, container), node)
     for source, kind in (("configMapKeyRef", CONFIG_MAP), ("secretKeyRef", SECRET)):
         if source in origin:
             return _key_of(origin[source] or {}, kind, references)
@@ -166,8 +159,6 @@ def _as_text(value: bytes, kind: str, name: str, key: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise Refusal(
-            f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable',
-            "Mount it as a file instead.",
-        )
+        message = f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable'
+        raise Refusal(message, "Mount it as a file instead.")
     return text

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,12 @@ class Runtime:
     """
 
     python: Path
-    path_prefix: list[Path]
     workdir: Path
-    command: list[str] | None = None
-    args: list[str] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[str, ...] = ()
-    folders: Mapping[str, Path] = field(default_factory=dict)
+    command: list[str]
+    args: list[str]
+    env: Mapping[str, str]
+    links: tuple[str, ...]
+    folders: Mapping[str, Path]
 
 
 def resolve(
@@ -58,28 +57,26 @@ def resolve(
     If a `module` is given and only the interpreter of tfjob has it, that interpreter is used.
     """
     image = container.get("image") or ""
-    entry = find_entry(image, config)
-    if not container.get("command") and (entry is None or not (entry.command or entry.args)):
+    entry = find_entry(image, config) or ImageEntry(name=image, file=Path(PROJECT_FILE))
+    if not (container.get("command") or entry.command or entry.args):
         name = container.get("name", "")
         raise ImageError(
             f'container "{name}" has no command, and tfjob does not know what image "{image}" runs',
-            "Give the container a command, or add one for the image to "
-            f'{entry.file if entry else PROJECT_FILE}:\n[images."{entry.name if entry else image}"]\n'
-            'command = ["python", "main.py"]',
+            f"Give the container a command, or add one for the image to {entry.file}:\n"
+            f'[images."{entry.name}"]\ncommand = ["python", "main.py"]',
         )
-    interpreter = interpreter_of(entry, python=python, project=project)
+    interpreter = _interpreter(entry, python, project)
     if module:
         interpreter = interpreter_with(module, interpreter, _has_module_remembered)
-    workdir = container.get("workingDir") or (entry and entry.workdir) or project
+    names = {name: interpreter.parent / name for name in _PYTHON_NAMES}
     return Runtime(
         python=interpreter,
-        path_prefix=[interpreter.parent],
-        workdir=Path(workdir),
-        command=list(entry.command) if entry and entry.command else None,
-        args=list(entry.args) if entry and entry.args else None,
-        env=entry.env if entry else {},
-        links=tuple(name for name in _PYTHON_NAMES if not _same_file(interpreter.parent / name, interpreter)),
-        folders=_existing_folders(entry) if entry else {},
+        workdir=Path(container.get("workingDir") or entry.workdir or project),
+        command=list(entry.command or ()),
+        args=list(entry.args or ()),
+        env=entry.env,
+        links=tuple(name for name, path in names.items() if not (path.exists() and path.samefile(interpreter))),
+        folders=_existing_folders(entry),
     )
 
 
@@ -92,7 +89,7 @@ def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str,
     args = [environment.expand(word, variables) for word in container.get("args") or []]
     if command:
         return command + args
-    return (runtime.command or []) + (args or runtime.args or [])
+    return runtime.command + (args or runtime.args)
 
 
 def write_links(runtime: Runtime, folder: Path) -> Path | None:
@@ -118,11 +115,10 @@ def find_entry(image: str, config: Config) -> ImageEntry | None:
     return None
 
 
-def interpreter_of(entry: ImageEntry | None, *, python: Path | None, project: Path) -> Path:
-    if entry is not None and entry.python:
-        found = shutil.which(entry.python)
-        return _existing(Path(found or entry.python), entry, "python")
-    if entry is not None and entry.virtualenv is not None:
+def _interpreter(entry: ImageEntry, python: Path | None, project: Path) -> Path:
+    if entry.python:
+        return _existing(Path(shutil.which(entry.python) or entry.python), entry, "python")
+    if entry.virtualenv is not None:
         return _existing(entry.virtualenv / "bin" / "python", entry, "virtualenv")
     return chosen_interpreter(python, project)
 
@@ -132,18 +128,16 @@ def chosen_interpreter(python: Path | None, project: Path) -> Path:
     if python is not None:
         found = python / "bin" / "python" if python.is_dir() else Path(shutil.which(python) or python)
         if not _executable(found):
-            raise ImageError(
-                f"--python {python}: no Python interpreter found", "Pass an interpreter or the folder of a virtualenv."
-            )
+            hint = "Pass an interpreter or the folder of a virtualenv."
+            raise ImageError(f"--python {python}: no Python interpreter found", hint)
         return found.absolute()
     for folder in upward(project):
         venv = folder / ".venv"
         if (venv / "pyvenv.cfg").is_file():
             found = venv / "bin" / "python"
             if not _executable(found):
-                raise ImageError(
-                    f"the virtualenv {venv} has no interpreter", "Create it again, or choose one with --python."
-                )
+                hint = "Create it again, or choose one with --python."
+                raise ImageError(f"the virtualenv {venv} has no interpreter", hint)
             return found
     return Path(sys.executable)
 
@@ -171,9 +165,8 @@ _has_module_remembered = cache(has_module)
 
 def _existing(path: Path, entry: ImageEntry, setting: str) -> Path:
     if not _executable(path):
-        raise ConfigError(
-            entry.file, f"no Python interpreter at {path}", "Correct the path, or create it.", key=entry.key(setting)
-        )
+        text = f"no Python interpreter at {path}"
+        raise ConfigError(entry.file, text, "Correct the path, or create it.", key=entry.key(setting))
     return path.absolute()
 
 
@@ -187,10 +180,3 @@ def _existing_folders(entry: ImageEntry) -> Mapping[str, Path]:
 
 def _executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

@@ -145,9 +145,7 @@ def _field_lines(values: Mapping[str, str]) -> str:
     return "\n".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(values.items()))
 
 
-def container_named(
-    reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None
-) -> Mapping[str, Any]:
+def container_of(reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return the container that a `resourceFieldRef` names, or `default` if it names none."""
     wanted = reference.get("containerName") or (default or {}).get("name", "")
     for container in (*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())):

@@ -10,14 +10,7 @@ from typing import Any
 
 from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
-from tfjob.local.inputs.references import (
-    MissingReference,
-    Node,
-    References,
-    container_named,
-    field_value,
-    resource_value,
-)
+from tfjob.local.inputs.references import MissingReference, Node, References, container_of, field_value, resource_value
 from tfjob.local.state.errors import Refusal
 
 DEFAULT_MODE = 0o644
@@ -83,7 +76,7 @@ def _fields(source: Mapping[str, Any], mode: int, pod: Pod, node: Node) -> dict[
             text = field_value(item["fieldRef"].get("fieldPath") or "", pod, node)
         else:
             reference = item.get("resourceFieldRef") or {}
-            text = resource_value(reference, container_named(reference, pod), node)
+            text = resource_value(reference, container_of(reference, pod), node)
         files[_inside(item.get("path") or "")] = File(text.encode(), _mode(item, mode))
     return files
 

@@ -13,15 +13,14 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfjob.api.objects import Pod
 from tfjob.durations import USUAL, Durations, durations_from
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
-from tfjob.local.sandbox.capabilities import Capability
 from tfjob.local.sandbox.pod_spec import ContainerSpec
 from tfjob.local.state import config
 from tfjob.local.state.errors import Refusal
@@ -30,6 +29,9 @@ from tfjob.local.warm import policy
 from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
 from tfjob.local.warm.pool import OLDEST_PYTHON, ForkServer, NotWarm
 from tfjob.local.warm.source_scan import ProgramText, read_program
+
+if TYPE_CHECKING:
+    from tfjob.local.sandbox.capabilities import Capability
 
 HOW = "tfjob/start"
 """The annotation of a pod that tells how it was started: `warm`, or `cold: ` and the reason."""
@@ -62,11 +64,14 @@ class WarmStart:
         """
         container = ready.spec["containers"][0]
         start = self._facts(ready, container)
-        text = _text(start, container)
+        named = policy.program(start)
+        text = _text(start, named, container)
         if not self.asked and not text.imports_tensorflow:
             return f"{COLD}{policy.NOT_SEEN}"
         try:
-            _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
+            argv = ready.secrets.get("argv", {}).get(container["name"], start.argv)
+            if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
+                raise NotWarm("its command comes from a Secret")
             server = self._server(start, container, text)
             if server is None:
                 return None
@@ -132,21 +137,8 @@ class WarmStart:
         return bool(gpus.found(self._machine.environ))
 
 
-def how(pod: Pod) -> str:
-    """Return how a pod was started; empty if it has not been started."""
-    return pod.metadata.annotations.get(HOW, "")
-
-
-def _refuse_hidden(start: Start, argv: list[str]) -> None:
-    """Raise NotWarm if the value of a Secret determines what `argv` runs."""
-    named = policy.program(start)
-    if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
-        raise NotWarm("its command comes from a Secret")
-
-
-def _text(start: Start, container: ContainerSpec) -> ProgramText:
+def _text(start: Start, named: Program | Cold, container: ContainerSpec) -> ProgramText:
     """Scan the source of the program, if it is on this machine."""
-    named = policy.program(start)
     if not isinstance(named, Program):
         return ProgramText()
     word = start.argv[named.at]
@@ -174,13 +166,14 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
     """Return the file that exec would run on the host; empty if there is none."""
     word = argv[0] if argv else ""
     if "/" in word:
-        path = Path(cwd) / word
-        return str(path) if os.access(path, os.X_OK) else ""
+        word = str(Path(cwd) / word)
     return shutil.which(word, path=env.get("PATH", os.defpath)) or ""
 
 
 def prospect(project: Path, environ: Mapping[str, str]) -> Capability:
     """Check the interpreter that jobs of this project get, without importing TensorFlow."""
+    from tfjob.local.sandbox.capabilities import Capability  # imported late: drivers do not need it
+
     if sys.platform != "linux":
         return Capability("warm starts", policy.ONLY_LINUX)
     seconds = durations_from(environ).helper_program.total_seconds()

@@ -24,6 +24,7 @@ class Shelf:
     """The part of an API server that keeps one Lease: optimistic locking and nothing else."""
 
     server: ApiServer
+    client: Client
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -78,11 +79,11 @@ def lengths(**seconds: float) -> Durations:
 
 
 @asynccontextmanager
-async def candidate() -> AsyncIterator[tuple[Shelf, Clock, Lease]]:
+async def candidate(**seconds: float) -> AsyncIterator[tuple[Shelf, Clock, Lease]]:
     shelf, clock = Shelf(), Clock()
-    durations = lengths(lease_retry=2)
+    durations = lengths(**{"lease_retry": 2, **seconds})
     async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
-        shelf.server = server
+        shelf.server, shelf.client = server, client
         yield shelf, clock, Lease(client, "team", "leader", "me", clock=clock, sleep=clock.sleep)
 
 
@@ -247,56 +248,40 @@ async def test_a_leader_that_released_its_lease_does_not_write(shelf: Shelf, clo
     assert shelf.writes == writes
 
 
-def test_a_renewal_that_hangs_ends_with_the_deadline() -> None:
-    async def run() -> None:
-        shelf = Shelf()
-        durations = lengths(lease=40, lease_renewal=0.6, lease_retry=0.1)
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
-            lease = Lease(client, "team", "leader", "me")
-            begun = time.monotonic()
-            await lease.acquire()
-            server.otherwise = silence
-            await ended(lease)
-            assert 0.6 <= time.monotonic() - begun < 20
-
-    asyncio.run(run())
+@async_test(candidate, lease=40, lease_renewal=0.6, lease_retry=0.1)
+async def test_a_renewal_that_hangs_ends_with_the_deadline(shelf: Shelf, *_: object) -> None:
+    lease = Lease(shelf.client, "team", "leader", "me")
+    begun = time.monotonic()
+    await lease.acquire()
+    shelf.server.otherwise = silence
+    await ended(lease)
+    assert 0.6 <= time.monotonic() - begun < 20
 
 
-def test_a_process_without_the_lease_sends_no_write() -> None:
-    async def run() -> None:
-        shelf = Shelf()
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access()) as client:
-            clock = Clock()
-            lease = Lease(client, "team", "leader", "me", clock=clock, sleep=clock.sleep)
-            client.before_write = lease.check
-            await lease.acquire()
-            clock.now += 9.9
-            server.answers.append(reply({}))
-            await client.delete(PODS, "team", "a")
-            clock.now += 0.1
-            with pytest.raises(LeaseLost):
-                await client.delete(PODS, "team", "a")
-
-    asyncio.run(run())
+@async_test(candidate)
+async def test_a_process_without_the_lease_sends_no_write(shelf: Shelf, clock: Clock, lease: Lease) -> None:
+    shelf.client.before_write = lease.check
+    await lease.acquire()
+    clock.now += 9.9
+    shelf.server.answers.append(reply({}))
+    await shelf.client.delete(PODS, "team", "a")
+    clock.now += 0.1
+    with pytest.raises(LeaseLost):
+        await shelf.client.delete(PODS, "team", "a")
 
 
-def test_the_second_process_leads_at_once_when_the_first_ends() -> None:
-    async def run() -> None:
-        shelf = Shelf()
-        durations = lengths(lease=40, lease_renewal=30, lease_retry=0.2)
-        async with ApiServer(otherwise=shelf.answer) as server, Client(server.access(), durations=durations) as client:
-            first, second = (Lease(client, "team", "leader", name) for name in "ab")
-            await first.acquire()
-            holding = asyncio.create_task(first.hold())
-            waiting = asyncio.create_task(second.acquire())
-            await asyncio.sleep(0.7)
-            assert (first.held, second.held, waiting.done()) == (True, False, False)
-            holding.cancel()
-            await first.release()
-            await asyncio.wait_for(waiting, 20.0)
-            assert (first.held, second.held, shelf.holder) == (False, True, "b")
-
-    asyncio.run(run())
+@async_test(candidate, lease=40, lease_renewal=30, lease_retry=0.2)
+async def test_the_second_process_leads_at_once_when_the_first_ends(shelf: Shelf, *_: object) -> None:
+    first, second = (Lease(shelf.client, "team", "leader", name) for name in "ab")
+    await first.acquire()
+    holding = asyncio.create_task(first.hold())
+    waiting = asyncio.create_task(second.acquire())
+    await asyncio.sleep(0.7)
+    assert (first.held, second.held, waiting.done()) == (True, False, False)
+    holding.cancel()
+    await first.release()
+    await asyncio.wait_for(waiting, 20.0)
+    assert (first.held, second.held, shelf.holder) == (False, True, "b")
 
 
 def test_durations_that_would_allow_two_leaders_are_rejected() -> None:

@@ -16,7 +16,7 @@ from support.plan.builders import pod as pod_of
 from tfjob.api.objects import OwnerReference
 from tfjob.api.types import TFJob
 from tfjob.kube.client.client import Client
-from tfjob.kube.jobs.follower import Follower, happens
+from tfjob.kube.jobs.follower import Follower, wait_for_event
 
 LINE = b"2026-01-02T03:04:05.000000001Z all is well\n"
 REMOVED = b"unable to retrieve container logs for containerd://0123"
@@ -27,8 +27,8 @@ def test_a_cancellation_at_the_moment_of_an_event_is_not_lost(moments: int) -> N
     """A reader that misses the cancellation would read forever, and the command would never end."""
 
     async def read(event: asyncio.Event) -> None:
-        await happens(event, 60)
-        await happens(asyncio.Event(), 60)
+        await wait_for_event(event, 60)
+        await wait_for_event(asyncio.Event(), 60)
 
     async def main() -> bool:
         event = asyncio.Event()
@@ -47,9 +47,9 @@ def test_a_cancellation_at_the_moment_of_an_event_is_not_lost(moments: int) -> N
 def test_an_event_or_the_timeout_ends_the_wait() -> None:
     async def main() -> None:
         event = asyncio.Event()
-        await happens(event, 0.01)
+        await wait_for_event(event, 0.01)
         event.set()
-        await happens(event, 60)
+        await wait_for_event(event, 60)
 
     asyncio.run(main())
 

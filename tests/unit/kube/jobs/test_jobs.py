@@ -24,7 +24,7 @@ from tfjob.api.types import Condition, TFJob, TFJobStatus
 from tfjob.jobs.replicas import replicas
 from tfjob.jobs.scale import scaled
 from tfjob.kube.client.patches import difference
-from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, record, state_of, story
+from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, merge_events, record, state_of
 from tfjob.plan.policy.suspension import resumed, suspended
 
 
@@ -148,7 +148,7 @@ def test_events_of_the_job_and_its_pods_are_returned_in_order() -> None:
         event("Pod", "other-worker-0", "Pulled", at(2)),
         event("Service", "mnist-worker-0", "Odd", at(2)),
     ]
-    told = story(mnist(), events)
+    told = merge_events(mnist(), events)
     assert [(one.reason, one.message, one.count, one.warning) for one in told] == [
         ("TFJobCreated", "TFJobCreated it", 1, False),
         ("FailedMount", "worker-0: FailedMount it", 3, True),
@@ -157,15 +157,15 @@ def test_events_of_the_job_and_its_pods_are_returned_in_order() -> None:
 
 
 def test_events_of_an_earlier_job_s_pods_are_left_out() -> None:
-    assert story(mnist(), [event("Pod", "mnist-worker-0", "Killing", at(-60))]) == []
+    assert merge_events(mnist(), [event("Pod", "mnist-worker-0", "Killing", at(-60))]) == []
     other = KubeEvent(involved_object=ObjectReference(kind="TFJob", name="mnist", uid="old"), first_timestamp=at(1))
-    assert story(mnist(), [other]) == []
+    assert merge_events(mnist(), [other]) == []
 
 
 def test_an_event_of_the_newer_api_is_read() -> None:
     series = EventSeries(count=7, last_observed_time=at(8))
     about = ObjectReference(kind="Pod", name="mnist-worker-0")
-    (told,) = story(
+    (told,) = merge_events(
         mnist(), [KubeEvent(involved_object=about, reason="FailedScheduling", event_time=at(3), series=series)]
     )
     assert (told.time, told.last, told.count) == (at(3), at(8), 7)

@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_a_command_alone_runs_with_our_own_interpreter_in_the_manifests_folder(project: Path) -> None:
     made = resolve({"image": "x", "command": ["python"]}, Config(), project)
-    assert (made.python, made.workdir, made.command) == (Path(sys.executable), project, None)
+    assert (made.python, made.workdir, made.command) == (Path(sys.executable), project, [])
 
 
 def test_the_nearest_virtualenv_upward_is_taken_and_the_command_lines_choice_before_it(project: Path) -> None:
@@ -60,7 +60,6 @@ def test_an_entry_gives_interpreter_folder_command_and_variables(project: Path) 
     made = resolve({"image": "team/train:v3@sha256:abc"}, config, project)
     assert (made.python, made.workdir, made.env) == (python, project / "src", {"A": "1"})
     assert made.command == ["python", "-m", "train"]
-    assert made.path_prefix == [python.parent]
 
 
 def test_an_entry_says_what_the_images_folders_are_here(project: Path) -> None:
@@ -122,15 +121,15 @@ def test_an_image_is_found_by_name_then_without_tag_then_by_pattern(
         ({"command": ["c"]}, (["e"], ["d"]), ["c"]),
         ({"args": ["a"]}, (["e"], ["d"]), ["e", "a"]),
         ({}, (["e"], ["d"]), ["e", "d"]),
-        ({}, (None, ["d"]), ["d"]),
-        ({"args": ["$(V)", "$$(V)"]}, (["$(V)"], None), ["$(V)", "1", "$(V)"]),
-        ({"command": ["sh", "$(V)"]}, (None, None), ["sh", "1"]),
+        ({}, ([], ["d"]), ["d"]),
+        ({"args": ["$(V)", "$$(V)"]}, (["$(V)"], []), ["$(V)", "1", "$(V)"]),
+        ({"command": ["sh", "$(V)"]}, ([], []), ["sh", "1"]),
     ],
 )
 def test_command_and_args_follow_kubernetes_rule(
-    container: dict[str, Any], entry: tuple[list[str] | None, list[str] | None], expected: list[str]
+    container: dict[str, Any], entry: tuple[list[str], list[str]], expected: list[str]
 ) -> None:
-    runtime = Runtime(Path("/p"), [], Path("/"), entry[0], entry[1])
+    runtime = Runtime(Path("/p"), Path("/"), *entry, env={}, links=(), folders={})
     assert images.argv(container, runtime, {"V": "1"}) == expected
 
 
