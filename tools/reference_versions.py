@@ -99,7 +99,7 @@ def _status(properties: Mapping[str, Any], path: str) -> Iterator[Row]:
 
 
 def batch_job(describe: Describe) -> tuple[str, list[Row], list[Row]]:
-    """Return title and spec of a Job; for an unsupported field, the row says what to do instead."""
+    """Return title and spec of a Job; for an unsupported field, the row describes what to do instead."""
     defaults = {"spec.backoffLimit": batch.BACKOFF_LIMIT, "spec.parallelism": 1}
 
     def words_of(path: str) -> str:

@@ -22,12 +22,14 @@ BACKOFF_LIMIT = 6
 
 _POLICIES = ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend")
 _HUB_WORKER: Path = ("spec", "tfReplicaSpecs", WORKER)
+_CONTROLLER = "kubernetes.io/job-controller"
 REFUSED = {
     "podFailurePolicy": "to decide by exit code, use a TFJob with restartPolicy: ExitCode",
     "backoffLimitPerIndex": "use backoffLimit, which counts for the whole job",
     "maxFailedIndexes": "use backoffLimit, which counts for the whole job",
     "successPolicy": "the job succeeds when all completions have succeeded",
     "manualSelector": "",
+    "managedBy": f"remove it, or write {_CONTROLLER}",
 }
 """The fields of a Job that are not supported, and what to do instead."""
 _INDEX = "JOB_COMPLETION_INDEX"
@@ -74,7 +76,7 @@ def _template(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     for name, hint in REFUSED.items():
-        if spec.get(name) not in (None, False):
+        if spec.get(name) not in (None, False, _CONTROLLER):
             yield Problem(f"spec.{name}", "is not supported", hint)
     yield from one_of_problem(spec.get("completionMode"), ("NonIndexed", "Indexed"), ("spec", "completionMode"))
     yield from at_least(spec, "completions", 0, ("spec",))

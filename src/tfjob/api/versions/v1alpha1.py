@@ -96,9 +96,7 @@ def schema() -> Schema:
 
 def canonical_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored spec with the documented spelling of its fields."""
-    checked = schema().check(without_repeats(spec), "TFJobSpec")
-    canonical: dict[str, Any] = checked.value
-    return canonical
+    return dict(schema().check(without_repeats(spec), "TFJobSpec").value)
 
 
 def _is_completed(spec: Mapping[str, Any]) -> bool:

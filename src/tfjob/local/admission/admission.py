@@ -42,6 +42,7 @@ UNSUPPORTED_IN_POD = {
     "hostNetwork": "each replica gets its own address or ports",
     "hostPID": "a replica cannot see the host's processes",
     "hostIPC": "a replica cannot share the host's IPC namespace",
+    "shareProcessNamespace": "the containers of a replica do not share a process namespace",
     "hostAliases": "no names can be added to a replica's hosts file",
     "dnsConfig": "replicas resolve names the way this machine does",
     "subdomain": "a replica has only the names of its Service",
@@ -76,9 +77,9 @@ WITHOUT_EFFECT_IN_POD = (
     "readinessGates",
 )
 OTHER_GPUS = ("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
-ON_CPU = "pass --cpu to train on the CPU"
+ON_CPU = "train on the CPU with tfjob run --cpu"
 ALL_SEE_ALL = "set gpu = true under [local] in tfjob.toml to let every replica see all GPUs"
-REMOVE = "remove it to run on this machine"
+REMOVE = "remove the field to run on this machine"
 _NAME_PORT = "name the port in the command or in an environment variable, so that each pod gets its own port"
 NOT_ENFORCED = (
     "capabilities.drop",
@@ -431,9 +432,10 @@ def _unsupported(value: Mapping[str, Any], fields: Mapping[str, str], at: At) ->
 
 def _without_effect(value: Mapping[str, Any], fields: Iterable[str], at: At, where: str) -> Iterator[Problem]:
     found = [name for name in fields if _inner(value, name)]
-    if found:
-        verb = "has" if len(found) == 1 else "have"
-        yield _warning((*at, *found[0].split(".")), f"{_words(found)} {verb} no effect {where}")
+    if len(found) == 1:
+        yield _warning((*at, *found[0].split(".")), f"has no effect {where}")
+    elif found:
+        yield _warning(at, f"these fields have no effect {where}: {_words(found)}")
 
 
 def _refused(at: At, message: str, hint: str = "") -> Problem:

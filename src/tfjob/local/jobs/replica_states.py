@@ -15,7 +15,7 @@ from tfjob.local.run.pod_folder import pod_folder
 from tfjob.local.sandbox.exec import main_process
 from tfjob.local.state.store import Run, Store
 from tfjob.local.warm.policy import NOT_SEEN
-from tfjob.local.warm.start import how
+from tfjob.local.warm.start import HOW
 from tfjob.plan.facts.tasks import desired, main_container, restarts_in_place, task_of
 from tfjob.records.pods import PodRecord, history
 
@@ -46,7 +46,7 @@ def _servers(store: Store, run: Run) -> list[Replica]:
 def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
     last = _newest(run, pod, left)
     container = main_container(Pod(status=last)) if last else None
-    start = how(pod) if pod else ""
+    start = pod.metadata.annotations.get(HOW, "") if pod else ""
     return Trace(
         status=last,
         attempts=sum(1 + restarts_in_place(Pod(status=one.status or PodStatus())) for one in left),

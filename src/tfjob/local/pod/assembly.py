@@ -152,7 +152,7 @@ class _Texts:
 
     def __post_init__(self) -> None:
         self.ports = next((peer.ports for peer in self.network if peer.name == self.pod.metadata.name), {})
-        """The ports that the pod has in place of its own, by the port that they replace."""
+        """The leased ports of the pod, by the port that each replaces."""
 
     def of_all(self, container: str, texts: Mapping[str, str]) -> dict[str, str]:
         return {key: self.of(container, text) for key, text in texts.items()}

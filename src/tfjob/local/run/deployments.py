@@ -100,7 +100,7 @@ class _Fleet:
     new: list[Pod]
     """Pods of the present template that are not being deleted and have not ended."""
     old: list[Pod]
-    """The same for pods of older templates."""
+    """Pods of older templates that are not being deleted and have not ended."""
     ended: list[Pod]
     """Pods that have ended as a whole and are not being deleted yet."""
     all: list[Pod]

@@ -60,7 +60,6 @@ _begun: list[Probing] = []
 
 
 def begin() -> None:
-    """Start the probe before `probe` needs its result."""
     try:
         _begun.append(Probing())
     except OSError:

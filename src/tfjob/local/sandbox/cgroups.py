@@ -27,7 +27,6 @@ class Cgroup:
         return [f"{path}/cgroup.procs" for path in self._folders()]
 
     def oom_kills(self) -> int:
-        """Return how many processes the kernel killed because of the memory limit."""
         return self._memory_counter("oom_kill", "memory.events", "memory.oom_control")
 
     def peak(self) -> int:
@@ -95,8 +94,8 @@ def _first(controller: str, name: str, limit: str, problems: list[str]) -> str |
     for version, base in _bases(controller):
         path = f"{base}/{name}"
         try:
-            if version == 2:
-                _enable(base, controller)
+            if version == 2 and controller not in _words(f"{base}/cgroup.subtree_control"):
+                _set(f"{base}/cgroup.subtree_control", f"+{controller}", needed=True)
             os.makedirs(path, exist_ok=True)
             for file, value, needed in _settings(version, controller, limit):
                 _set(f"{path}/{file}", value, needed)
@@ -160,18 +159,10 @@ def _hierarchies(controller: str, pid: int | str = "self") -> list[tuple[int, st
     return sorted(found, reverse=True)
 
 
-def _enable(base: str, controller: str) -> None:
-    if controller not in _words(f"{base}/cgroup.subtree_control"):
-        _set(f"{base}/cgroup.subtree_control", f"+{controller}", needed=True)
-
-
 def _set(path: str, value: str, needed: bool) -> None:
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, value.encode())
-        finally:
-            os.close(fd)
+        with open(path, "r+b", buffering=0) as file:
+            file.write(value.encode())
     except OSError as error:
         if needed:
             raise OSError(error.errno, os.strerror(error.errno or 0), path) from error

@@ -79,23 +79,28 @@ def start(plan: ContainerPlan) -> Container:
     start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
     {"cpu": seconds, "peak": bytes} when all processes have ended.
     """
-    supervisor = os.getpid()
     fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
-    return _fork(fork, lambda channel, output: _init(plan, channel, output, supervisor))
+    return _fork(fork, lambda *pipes: _init(plan, *pipes))
 
 
 def start_inside(plan: ContainerPlan, init: int) -> Container:
     """Fork a process that runs another command in the container of `init` and exits with the command's exit code."""
+    return _fork(os.fork, lambda *pipes: _enter(plan, init, *pipes))
+
+
+def start_check(plan: ContainerPlan, check: Callable[[], str]) -> Container:
+    """Fork a process on the host that writes the problem that `check` finds to its output and exits with 1, or 0."""
+    return _fork(os.fork, lambda *pipes: _check(plan, check, *pipes))
+
+
+def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int, int], NoReturn]) -> Container:
+    """Fork a child, which gets the channel, the pipe for its output and the pid of the supervisor."""
     supervisor = os.getpid()
-    return _fork(os.fork, lambda channel, output: _enter(plan, channel, output, init, supervisor))
-
-
-def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int], NoReturn]) -> Container:
     ours, theirs = socket.socketpair()
     output, their_output = os.pipe()
     pid = fork()
     if pid == 0:
-        child(theirs, their_output)
+        child(theirs, their_output, supervisor)
     theirs.close()
     os.close(their_output)
     ours.setblocking(False)
@@ -131,8 +136,8 @@ class Become(BaseException):
         """Run the command with exec instead, from any thread; the program starts over."""
         _send(self._channel, {"cold": reason})
         try:
-            if _LINUX and not self.plan["namespaces"]:
-                _tie_to_parent(self._init)  # the calling thread survives exec, and only the first thread was tied
+            # The calling thread survives exec, and only the first thread was tied to the init.
+            _tie_to_parent(self.plan, self._init)
             _prepare_exec(self.plan)
             _exec(self.plan)
         except _StartError as error:
@@ -162,7 +167,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         if _LINUX and not plan["namespaces"]:
             syscalls.become_subreaper()
             signal.signal(_ORPHANED, lambda *_: _exit_orphaned())
-            _tie_to_parent(supervisor, _ORPHANED)
+        _tie_to_parent(plan, supervisor, _ORPHANED)
         workload = _start_workload(plan, channel, output)
         _send(channel, {"started": time.time()})
         os.close(output)  # otherwise the supervisor would not see the end of the output
@@ -226,17 +231,9 @@ def _wait_for(workload: int, namespaces: bool) -> int:
             os.kill(workload, signal.SIGTERM)
         elif number == _KILL_ALL:
             _kill_rest(namespaces)
-        while reaped := _reap_one(block=False):
+        while reaped := processes.reap_one(block=False):
             if reaped[0] == workload:
                 return reaped[1]
-
-
-def _reap_one(*, block: bool) -> tuple[int, int] | None:
-    try:
-        pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
-    except ChildProcessError:
-        return None
-    return (pid, status) if pid else None
 
 
 def _kill_rest(namespaces: bool) -> None:
@@ -253,7 +250,7 @@ def _kill_rest(namespaces: bool) -> None:
 def _end_all(namespaces: bool) -> None:
     """Kill the processes that the workload left behind, and wait until they are gone."""
     _kill_rest(namespaces)
-    while _reap_one(block=True) is not None:
+    while processes.reap_one(block=True):
         _kill_rest(namespaces)
 
 
@@ -262,11 +259,12 @@ def _exit_orphaned() -> NoReturn:
     os._exit(1)
 
 
-def _tie_to_parent(parent: int, number: int = signal.SIGKILL) -> None:
+def _tie_to_parent(plan: ContainerPlan, parent: int, number: int = signal.SIGKILL) -> None:
     """Request a signal for the death of the parent; a pid namespace does not need this."""
-    syscalls.die_with_parent(number)
-    if os.getppid() != parent:
-        os._exit(1)  # it has died already
+    if _LINUX and not plan["namespaces"]:
+        syscalls.die_with_parent(number)
+        if os.getppid() != parent:
+            os._exit(1)  # it has died already
 
 
 def close_all_but(*keep: int | None) -> None:
@@ -288,12 +286,11 @@ def _send(channel: socket.socket, event: dict[str, object]) -> None:
 # In a process that enters the container
 
 
-def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, supervisor: int) -> NoReturn:
+def _enter(plan: ContainerPlan, init: int, channel: socket.socket, output: int, supervisor: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         close_all_but(channel.fileno(), output, plan["hostProc"])
-        if _LINUX and not plan["namespaces"]:
-            _tie_to_parent(supervisor)
+        _tie_to_parent(plan, supervisor)
         cgroups = _open_cgroups(plan)
         if plan["namespaces"]:
             syscalls.enter_namespaces(init)
@@ -307,6 +304,23 @@ def _enter(plan: ContainerPlan, channel: socket.socket, output: int, init: int, 
     os._exit(128)
 
 
+# In a process that checks the container from outside
+
+
+def _check(
+    plan: ContainerPlan, check: Callable[[], str], channel: socket.socket, output: int, supervisor: int
+) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        close_all_but(channel.fileno(), output)
+        _tie_to_parent(plan, supervisor)
+        problem = check()
+    except BaseException as error:  # no exception may reach the supervisor's code
+        problem = getattr(error, "strerror", None) or repr(error)
+    os.write(output, problem.encode(errors="replace")[:4096])
+    os._exit(1 if problem else 0)
+
+
 # In the workload
 
 
@@ -315,8 +329,7 @@ def _workload(
 ) -> NoReturn:
     try:
         os.setsid()
-        if _LINUX and not plan["namespaces"]:
-            _tie_to_parent(init)
+        _tie_to_parent(plan, init)
         for fd in cgroups:
             os.write(fd, b"0")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -29,7 +29,6 @@ _DEFAULT_PATH = "/dev/termination-log"
 
 
 def timestamp(seconds: float) -> str:
-    """Format a time as RFC 3339 in UTC with microseconds."""
     whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{micros:06d}Z"
 

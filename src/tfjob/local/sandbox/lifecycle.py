@@ -62,8 +62,6 @@ def _succeeded(status: dict[str, Any]) -> bool:
     return terminated is not None and terminated["exitCode"] == 0
 
 
-# Probes
-
 NEW: Tally = (None, False, 0)
 """The tally of a probe that has not run since the container started."""
 
@@ -87,16 +85,6 @@ def first_after(kind: ProbeKind, probe: Probe) -> float:
     return probe["period"] * max(1, math.ceil(probe["initialDelay"] / probe["period"]))
 
 
-def next_at(began: float, ended: float, probe: Probe) -> float:
-    """Return when the next run is due; runs of a probe never overlap."""
-    return max(began + probe["period"], ended)
-
-
 def may_run(kind: ProbeKind, startup: bool | None) -> bool:
     """Return whether a probe runs, given the verdict of the startup probe (True if there is none)."""
     return (kind == "startup") == (startup is not True)
-
-
-def fails_container(kind: ProbeKind, tally: Tally) -> bool:
-    """Return whether the container must be killed; a failed readiness probe only makes it unready."""
-    return kind != "readiness" and tally[0] is False

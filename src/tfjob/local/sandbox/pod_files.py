@@ -22,13 +22,10 @@ def read_json(path: str) -> Any:
         return None
 
 
-def write_json(path: str, value: object) -> None:
-    """Replace the content of `path` atomically."""
-    _replace(path, f"{path}.tmp", value, durable=False)
-
-
-def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None:
-    # Without O_TRUNC, so that the blocks reserved in the temporary file are used.
+def write_json(path: str, value: object, reserved: str = "") -> None:
+    """Replace the content of `path` atomically; with a `reserved` file, use its disk space and survive power loss."""
+    temporary = reserved or f"{path}.tmp"
+    # Without O_TRUNC, so that the blocks of the reserved file are used.
     fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     try:
         data = json.dumps(value).encode()
@@ -36,12 +33,12 @@ def _replace(path: str, temporary: str, value: object, *, durable: bool) -> None
         while view:
             view = view[os.write(fd, view) :]
         os.ftruncate(fd, len(data))
-        if durable:
+        if reserved:
             os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(temporary, path)
-    if durable:
+    if reserved:
         folder = os.open(os.path.dirname(path), os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
@@ -77,7 +74,7 @@ class StatusFile:
 
     def write_last(self, status: object) -> None:
         """Write the final status in the reserved space, safe against power loss."""
-        _replace(self._path, self._reserved, status, durable=True)
+        write_json(self._path, status, self._reserved)
         remove(f"{self._path}.tmp")
 
 

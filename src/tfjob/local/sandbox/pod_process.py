@@ -122,8 +122,8 @@ class PodProcess:
         self._init = [Member(self, c, "init") for c in spec["initContainers"]]
         self._apps = [Member(self, c, "app") for c in spec["containers"]]
         self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
-        reserve = 32768 + 16384 * (len(self._init) + len(self._apps))
-        self._status = pod_files.StatusFile(pod_dir, reserve)
+        self._members = [*self._init, *self._apps]
+        self._status = pod_files.StatusFile(pod_dir, reserve=32768 + 16384 * len(self._members))
         self.rewrites_binds = self._binds is not None
         self._dirty = True
         self._poll = select.poll()
@@ -252,14 +252,6 @@ class PodProcess:
         if self._deadline is not None and now >= self._deadline:
             self._kill_all(now)
 
-    @property
-    def _members(self) -> list[Member]:
-        return [*self._init, *self._apps]
-
-    @property
-    def _sidecars(self) -> list[Member]:
-        return [member for member in self._init if member.is_sidecar]
-
     def _advance(self) -> bool:
         """Start and end containers as the pod's state requires; return True when the pod is over."""
         mains = [member for member in self._members if not member.is_sidecar]
@@ -276,8 +268,9 @@ class PodProcess:
 
     def _end_sidecars(self) -> bool:
         """End the sidecars one by one, the last one first, as the kubelet does; return True when none is left."""
-        running = [member for member in self._sidecars if member.is_running]
-        for member in self._sidecars:
+        sidecars = [member for member in self._init if member.is_sidecar]
+        running = [member for member in sidecars if member.is_running]
+        for member in sidecars:
             member.never_restart()
         if not running:
             return True
@@ -294,15 +287,9 @@ class PodProcess:
             os.read(reader, 4096)
         except BlockingIOError:
             pass
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        while reaped := processes.reap_one(block=False):
             for member in self._members:
-                member.reaped(pid, status)
+                member.reaped(*reaped)
 
     def _stop(self, grace: float) -> None:
         """Send SIGTERM to all containers, and SIGKILL after `grace` seconds; a second call can only shorten that."""
@@ -335,7 +322,6 @@ class PodProcess:
             self._dirty = not self._status.write(self.status(done=False))
 
     def status(self, *, done: bool) -> PodStatusFile:
-        members = self._members
         mains = [member.status() for member in self._init if not member.is_sidecar]
         apps = [member.status() for member in self._apps]
         return {
@@ -348,14 +334,14 @@ class PodProcess:
             "done": done,
             "forced": self._forced,
             "stopped": self._stopped,
-            "logLost": sum(member.log_lost for member in members),
-            "peakMemory": {member.name: member.peak_memory for member in members},
-            "cpuSeconds": sum(member.cpu_seconds for member in members),
-            "pids": {member.name: member.workload_pid for member in members if member.workload_pid},
+            "logLost": sum(member.log_lost for member in self._members),
+            "peakMemory": {member.name: member.peak_memory for member in self._members},
+            "cpuSeconds": sum(member.cpu_seconds for member in self._members),
+            "pids": {member.name: member.workload_pid for member in self._members if member.workload_pid},
             "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
             "warnings": self._warnings,
-            "cold": {member.name: member.cold_because for member in members if member.cold_because},
-            "forkFailed": next((member.fork_failed for member in members if member.fork_failed), ""),
+            "cold": {member.name: member.cold_because for member in self._members if member.cold_because},
+            "forkFailed": next((member.fork_failed for member in self._members if member.fork_failed), ""),
         }
 
     def listen_to(self, listener: int) -> None:

@@ -1,6 +1,6 @@
 """The files between the kubelet and a pod's supervisor, as types: spec.json, the secrets pipe, status.json.
 
-Supervisors import this for type checking only: `typing` alone would cost a third of their start.
+Supervisors import this module for type checking only: `typing` alone would take a third of their startup time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SCHEMA = 1
 
 
 class Mount(TypedDict):
-    """A file or folder of the host and the path at which the container sees it."""
+    """A file or folder of the host, and the path where the container sees it."""
 
     source: str
     target: str
@@ -21,7 +21,7 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """What a fork of a fork server becomes: the script, or the module, that is word number `at` of argv."""
+    """The script or module that a fork of a fork server runs: `argv[at]`."""
 
     at: int
     module: bool
@@ -49,27 +49,25 @@ class ContainerPlan(TypedDict):
     warm: WarmProgram | None
 
 
-class HttpGet(TypedDict):
+class TcpSocket(TypedDict):
+    """The address to which a probe connects; `host` is an IPv4 address."""
+
+    host: str
+    port: int
+
+
+class HttpGet(TcpSocket):
     """The request of an HTTP probe; TLS certificates are not verified."""
 
     tls: bool
-    host: str
-    port: int
     path: str
     headers: list[tuple[str, str]]
-
-
-class TcpSocket(TypedDict):
-    """The address to which a TCP probe connects; `host` is an IPv4 address."""
-
-    host: str
-    port: int
 
 
 class Probe(TypedDict):
     """A probe with the kubelet's defaults filled in, in seconds; exactly one of `exec`, `http` and `tcp` is set.
 
-    `grace` is how long a container may take to stop if this probe fails; None means the pod's own grace.
+    `grace` is how long a container may take to stop if this probe fails; None means the pod's grace.
     """
 
     initialDelay: float
@@ -87,9 +85,9 @@ ProbeKind = Literal["startup", "readiness", "liveness"]
 
 
 class ContainerSpec(TypedDict):
-    """One container: what to run, and its limits (`cpu` in cores, 0 is unlimited).
+    """One container: its command and its limits (`memory` in bytes, `cpu` in cores; 0 is unlimited).
 
-    A supervisor that comes from a fork server starts `warm` instead of `argv`, which mean the same.
+    A supervisor that is a fork of a fork server runs `warm`, which is the same program as `argv`.
     """
 
     name: str
@@ -107,9 +105,9 @@ class ContainerSpec(TypedDict):
 
 
 class Tmpfs(TypedDict):
-    """A volume in memory: an emptyDir of medium Memory, or (`secret`) the files that come by the secrets pipe.
+    """A volume in memory: an emptyDir with medium Memory, or (`secret`) files from the secrets pipe.
 
-    `folders` must exist in it before containers start, because they are mounted by subPath.
+    `folders` are created before containers start, because they are mounted by subPath.
     """
 
     name: str
@@ -120,7 +118,7 @@ class Tmpfs(TypedDict):
 
 
 class Backoff(TypedDict):
-    """Seconds: the first delay, the longest, and how long a run must last to start anew."""
+    """The delays of restarts in seconds: the first, the longest, and the run time after which they start over."""
 
     initial: float
     max: float
@@ -128,7 +126,7 @@ class Backoff(TypedDict):
 
 
 class LogLimits(TypedDict):
-    """How large a log file may grow, and how many are kept for an attempt."""
+    """The maximum size of a log file, and how many files are kept for each run of a container."""
 
     maxBytes: int
     files: int
@@ -163,9 +161,9 @@ class SecretFile(TypedDict):
 
 
 class Secrets(TypedDict):
-    """What reaches the supervisor through the launch pipe and never touches the disk.
+    """What the supervisor reads from the launch pipe and never writes to disk.
 
-    `argv` has the words of the containers that name a Secret in them; spec.json has them without it.
+    `argv` has the commands that contain values of Secrets; in spec.json they are without these values.
     """
 
     env: dict[str, dict[str, str]]
@@ -174,16 +172,17 @@ class Secrets(TypedDict):
 
 
 class Binds(TypedDict):
-    """The ports that the pod listens on at its own address, and the binds that failed."""
+    """The ports on which the pod listens, and the binds that failed."""
 
     ports: list[int]
     failed: list[dict[str, object]]
 
 
 class PodStatusFile(TypedDict):
-    """status.json: a Kubernetes PodStatus and, below it, what only a supervisor knows.
+    """status.json: a Kubernetes PodStatus and, after it, what only a supervisor knows.
 
-    `cold` says by container why a start that was to be warm was not, `forkFailed` how a warm one hung or crashed.
+    `cold` has the reason for each container that started cold although a warm start was requested; `forkFailed` is how
+    a warm start failed.
     """
 
     phase: str

@@ -131,6 +131,15 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
+def reap_one(*, block: bool) -> tuple[int, int] | None:
+    """Return the pid and wait status of a child that has ended; None if there is none."""
+    try:
+        pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
 def fork_for(action: Callable[[], object], fork: Callable[[], int] = os.fork) -> int:
     """Fork a child that runs `action` and exits with the errno of its failure; return its pid."""
     child = fork()

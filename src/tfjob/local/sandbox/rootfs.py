@@ -22,7 +22,7 @@ import json
 import os
 import stat
 
-from . import syscalls
+from . import pod_files, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -277,7 +277,11 @@ def remove_container_root(directory: str) -> None:
     release_points(directory)
     for line in _journal_lines(directory):
         for name in line.get("entries", ()):
-            _remove_mount_point(f"{directory}/{line['skeleton']}/{name}")
+            point = f"{directory}/{line['skeleton']}/{name}"
+            if os.path.isdir(point) and not os.path.islink(point):
+                os.rmdir(point)
+            else:
+                pod_files.remove(point)
     for name in ("root", "layers", "journal"):
         remove_tree(f"{directory}/{name}")
     os.rmdir(directory)
@@ -333,17 +337,6 @@ def _journal_lines(directory: str) -> list[dict[str, Any]]:
             return [json.loads(line) for line in journal if line.endswith("\n")]
     except FileNotFoundError:
         return []
-
-
-def _remove_mount_point(path: str) -> None:
-    """Remove an empty mount point; fail if it is mounted or has content."""
-    try:
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.rmdir(path)
-        else:
-            os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def remove_tree(path: str) -> None:

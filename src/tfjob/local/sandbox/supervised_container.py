@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .container_probes import ContainerProbes
     from .pod_process import PodProcess
-    from .pod_spec import ContainerPlan, ContainerSpec, Mount
+    from .pod_spec import ContainerPlan, ContainerSpec, Mount, Probe
 
 
 _DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
@@ -79,7 +79,6 @@ class Member:
 
     @property
     def polls_memory(self) -> bool:
-        """Whether the supervisor enforces its memory limit."""
         return self._run is not None and self._run.polls_memory
 
     @property
@@ -195,11 +194,8 @@ class Member:
 
     def _start(self) -> None:
         pod, spec = self._pod, self._spec
-        log = ContainerLog(
-            f"{pod.pod_dir}/logs/{self.name}/{self._restart_count}",
-            pod.spec["log"]["maxBytes"],
-            pod.spec["log"]["files"],
-        )
+        folder, limits = f"{pod.pod_dir}/logs/{self.name}/{self._restart_count}", pod.spec["log"]
+        log = ContainerLog(folder, limits["maxBytes"], limits["files"])
         group = self._make_cgroup()
         self.cold_because = self.fork_failed or self.cold_because
         try:
@@ -214,21 +210,20 @@ class Member:
             started = container.start(plan)
         except OSError as error:
             log.close()
-            if group:
-                group.remove()
+            group.remove()
             self._record(128 << 8, None, time.time(), error.strerror or str(error))
             return
         run = ContainerRun(started, log, group)
         if plan["warm"] is not None:
             run.life_until = time.monotonic() + _LIFE
             run.forked = True
-        run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not (group and group.memory)
+        run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not group.memory
         self._run = run
         pod.watch(started.output, lambda _: self._on_output(run))
         pod.watch(started.channel.fileno(), lambda _: self._on_channel(run))
         pod.changed()
 
-    def _plan(self, argv: list[str], group: cgroups.Cgroup | None) -> ContainerPlan:
+    def _plan(self, argv: list[str], group: cgroups.Cgroup) -> ContainerPlan:
         """Return the plan of a process in this container: its main program, or the command of a probe."""
         pod = self._pod
         return {
@@ -242,25 +237,26 @@ class Member:
             "rewriteBinds": pod.rewrites_binds,
             "rootDir": self._root_dir,
             "mounts": [],
-            "cgroupFiles": group.join_files if group else [],
+            "cgroupFiles": group.join_files,
             "hostProc": pod.host_proc,
             "warm": None,
         }
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
-        from .container_probes import ContainerProbes  # loaded only for containers that have probes
+        from .container_probes import ContainerProbes, check  # loaded only for containers that have probes
 
-        def enter(argv: list[str]) -> container.Container:
-            return container.start_inside(self._plan(argv, run.group), run.container.pid)
+        def start(probe: Probe) -> container.Container:
+            plan = self._plan(probe.get("exec", []), run.group)
+            if "exec" in probe:
+                return container.start_inside(plan, run.container.pid)
+            return container.start_check(plan, lambda: check(probe))
 
-        return ContainerProbes(self._pod, self.name, self._spec["probes"], enter)
+        return ContainerProbes(self._pod, self.name, self._spec["probes"], start)
 
-    def _make_cgroup(self) -> cgroups.Cgroup | None:
-        spec = self._spec
-        if spec["limits"] != "cgroup" or not (spec["memory"] or spec["cpu"]):
-            return None
+    def _make_cgroup(self) -> cgroups.Cgroup:
         name = cgroups.group_name(self._pod.spec["uid"], self.name, self._restart_count)
-        group = cgroups.create(name, spec["memory"], spec["cpu"])
+        limits = (self._spec["memory"], self._spec["cpu"]) if self._spec["limits"] == "cgroup" else (0, 0.0)
+        group = cgroups.create(name, *limits)
         for problem in group.problems:
             self._pod.warn(f"{self.name}: {problem}")
         return group
@@ -336,14 +332,13 @@ class Member:
         self._run = None
         self.workload_pid = 0
         self._lost_before += run.log.lost
-        oom = run.out_of_memory
-        if run.group:
-            oom = oom or run.group.oom_kills() > 0
-            self.peak_memory = max(self.peak_memory, run.group.peak())
-            run.group.kill()
-            run.group.remove()
-        if run.lifeless and self._may_start:
-            self._start_over()
+        oom = run.out_of_memory or run.group.oom_kills() > 0
+        self.peak_memory = max(self.peak_memory, run.group.peak())
+        run.group.kill()
+        run.group.remove()
+        if run.lifeless and self._may_start:  # not a restart: the program has not run yet
+            self._remove_root()
+            self._start()
             return
         # If the init was killed before it could report, its own status counts.
         status = (run.init_status or 0) if run.wait_status is None else run.wait_status
@@ -354,14 +349,6 @@ class Member:
             self.fork_failed = f"it crashed with exit code {code} within {_CRASH:g} s of a warm start"
         message = run.failure or self._message.read(lifecycle.exit_code(status), run.log) or run.unhealthy
         self._record(status, run.started_at, finished, message, oom=oom, unhealthy=bool(run.unhealthy))
-
-    def _start_over(self) -> None:
-        """Start the same run again, cold; this does not count as a restart because the program has not run yet."""
-        if self._pod.full:
-            rootfs.release_points(self._root_dir)
-            self._remove_root()
-        self._pod.changed()
-        self._start()
 
     def _record(
         self,
@@ -384,8 +371,7 @@ class Member:
         terminated["finishedAt"] = timestamp(finished)
         self.state = {"terminated": terminated}
         self._pod.changed()
-        if self._pod.full:
-            rootfs.release_points(self._root_dir)
+        rootfs.release_points(self._root_dir)
         if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:
@@ -401,8 +387,7 @@ class Member:
         self.last_state = self.state
         text = f"back-off {wait:g}s restarting failed container={self.name} pod={self._pod.spec['name']}"
         self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
-        if self._pod.full:
-            self._remove_root()
+        self._remove_root()
 
     def _remove_root(self) -> None:
         """Remove the root of the previous run: a restarted container starts from a clean layer."""
@@ -415,7 +400,7 @@ class Member:
 class ContainerRun:
     """The state of one run: what it reported, which signals it got, and its deadlines."""
 
-    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup | None) -> None:
+    def __init__(self, started: container.Container, log: ContainerLog, group: cgroups.Cgroup) -> None:
         self.container = started
         self.log = log
         self.group = group

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import struct
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _ARM64 = os.uname().machine in ("aarch64", "arm64")
@@ -35,6 +36,10 @@ def _checked(call: str, result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{call}: {os.strerror(number)}")
     return result
+
+
+def _syscall(call: str, number: int, *arguments: object) -> int:
+    return _checked(call, _libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def _path(text: str | None) -> bytes | None:
@@ -97,9 +102,7 @@ def set_hostname(name: str) -> None:
 
 
 def mount(source: str | None, target: str, fstype: str | None = None, flags: int = 0, data: str = "") -> None:
-    result = _libc.mount(
-        _path(source), _path(target), _path(fstype), ctypes.c_ulong(flags), _path(data) if data else None
-    )
+    result = _libc.mount(_path(source), _path(target), _path(fstype), ctypes.c_ulong(flags), _path(data or None))
     _checked(f"mount {source or fstype} on {target}", result)
 
 
@@ -116,22 +119,15 @@ def make_private() -> None:
 def make_read_only(path: str) -> None:
     """Make the mount at `path` and all mounts below it read-only, and keep their other flags (Linux 5.12)."""
     change = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)  # attr_set, attr_clr, propagation, userns_fd
-    result = _libc.syscall(
-        ctypes.c_long(_NR_MOUNT_SETATTR),
-        ctypes.c_int(_AT_FDCWD),
-        ctypes.c_char_p(_path(path)),
-        ctypes.c_uint(_AT_RECURSIVE),
-        ctypes.byref(change),
-        ctypes.c_size_t(ctypes.sizeof(change)),
-    )
-    _checked(f"mount_setattr {path}", result)
+    size = ctypes.c_size_t(ctypes.sizeof(change))
+    call = f"mount_setattr {path}"
+    _syscall(call, _NR_MOUNT_SETATTR, _AT_FDCWD, _path(path), _AT_RECURSIVE, ctypes.byref(change), size)
 
 
 def pivot_root(new_root: str) -> None:
     """Make the mount at `new_root` the root of this mount namespace and detach the old root."""
     os.chdir(new_root)
-    result = _libc.syscall(ctypes.c_long(_NR_PIVOT_ROOT), ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
-    _checked(f"pivot_root {new_root}", result)
+    _syscall(f"pivot_root {new_root}", _NR_PIVOT_ROOT, b".", b".")
     _checked("umount the old root", _libc.umount2(b".", _MNT_DETACH))  # it is stacked on the new one
     os.chdir("/")
 
@@ -140,9 +136,8 @@ def pivot_root(new_root: str) -> None:
 
 
 def _prctl(call: str, option: int, argument: int | bytes) -> None:
-    value = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
-    zero = ctypes.c_ulong(0)
-    _checked(f"prctl({call})", _libc.prctl(ctypes.c_int(option), value, zero, zero, zero))
+    value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
+    _checked(f"prctl({call})", _libc.prctl(option, value, *[ctypes.c_ulong(0)] * 3))
 
 
 def die_with_parent(signal_number: int) -> None:
@@ -171,53 +166,27 @@ def restore_signals() -> None:
 
 
 def set_process_name(name: str) -> None:
-    """Set the short name that `ps` and `top` show (15 bytes)."""
     _prctl("PR_SET_NAME", _PR_SET_NAME, name.encode()[:15])
 
 
 def pidfd_getfd(pidfd: int, fd: int) -> int:
-    result = _libc.syscall(ctypes.c_long(_NR_PIDFD_GETFD), ctypes.c_int(pidfd), ctypes.c_int(fd), ctypes.c_uint(0))
-    return _checked("pidfd_getfd", result)
-
-
-# Sockets and their filter
-
-
-class _Instruction(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_uint16),
-        ("jump_true", ctypes.c_uint8),
-        ("jump_false", ctypes.c_uint8),
-        ("operand", ctypes.c_uint32),
-    ]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
+    return _syscall("pidfd_getfd", _NR_PIDFD_GETFD, pidfd, fd, 0)
 
 
 def seccomp_listener(instructions: list[tuple[int, int, int, int]]) -> int:
     """Filter this process's system calls with a BPF program; return the descriptor that receives notifications."""
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)  # without it only root may install a filter
-    array = (_Instruction * len(instructions))(*(_Instruction(*one) for one in instructions))
-    program = _Program(len(instructions), array)
-    result = _libc.syscall(
-        ctypes.c_long(_NR_SECCOMP),
-        ctypes.c_uint(_SECCOMP_SET_MODE_FILTER),
-        ctypes.c_uint(_SECCOMP_FILTER_FLAG_NEW_LISTENER),
-        ctypes.byref(program),
-    )
-    return _checked("seccomp(NEW_LISTENER)", result)
+    # struct sock_filter: code, jump if true, jump if false, operand; struct sock_fprog: length, pointer
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
+    program = struct.pack("HP", len(instructions), ctypes.addressof(code))
+    flags = _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER
+    return _syscall("seccomp(NEW_LISTENER)", _NR_SECCOMP, *flags, program)
 
 
 def bind_socket(fd: int, address: bytes) -> int:
-    """bind(2) with a raw sockaddr; returns 0 or the errno."""
-    if _libc.bind(fd, address, len(address)) == 0:
-        return 0
-    return ctypes.get_errno()
+    """Bind a socket to a raw sockaddr; return 0 or the errno."""
+    return 0 if _libc.bind(fd, address, len(address)) == 0 else ctypes.get_errno()
 
-
-# Changes of files
 
 _IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVED_TO, _IN_CREATE, _IN_ONLYDIR = 0x2, 0x8, 0x80, 0x100, 0x1000000
 

@@ -143,7 +143,8 @@ class _Server:
                     self._accept()
                 elif pod_dir := self._receive(self._clients[fd]):
                     return pod_dir
-            _reap_children()
+            while processes.reap_one(block=False):
+                pass
             unused = not self._clients and time.monotonic() - self._quiet_since >= self._idle
             if unused or file_identity(self._socket) != self._identity:
                 self._exit()
@@ -231,11 +232,3 @@ class _Server:
         if file_identity(self._socket) == self._identity:
             pod_files.remove(self._socket)
         os._exit(0)
-
-
-def _reap_children() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

@@ -27,7 +27,7 @@ import msgspec
 
 from tfjob.durations import USUAL, Durations
 from tfjob.local.sandbox import pod_files, processes, supervisor
-from tfjob.local.sandbox.pod_files import file_version
+from tfjob.local.sandbox.pod_files import file_identity, file_version
 from tfjob.local.state.home import Home, write_whole
 from tfjob.local.warm import policy
 
@@ -56,7 +56,6 @@ class State(msgspec.Struct, rename="camel"):
 
     @property
     def ends_in(self) -> float:
-        """Seconds until an idle fork server exits."""
         return max(0.0, self.idle_since + self.idle - time.time())
 
 
@@ -283,20 +282,13 @@ def _read_all(reader: int, seconds: float) -> bytes:
 def surroundings() -> list[str]:
     return [
         *_lines("/proc/self/limits"),
-        *(f"{name} {_link(f'/proc/self/ns/{name}')}" for name in _NAMESPACES),
+        *(f"{name} {file_identity(f'/proc/self/ns/{name}')}" for name in _NAMESPACES),
         *(line for line in _lines("/proc/self/status") if line.split(":")[0] in _STATUS),
         *_lines("/proc/self/cgroup"),
         *_lines("/proc/self/oom_score_adj"),
         f"nice {os.getpriority(os.PRIO_PROCESS, 0)} {os.sched_getscheduler(0)} {sorted(os.sched_getaffinity(0))}",
-        f"root {_link('/proc/self/root')}",
+        f"root {file_identity('/')}",
     ]
-
-
-def _link(path: str) -> str:
-    try:
-        return str(Path(path).readlink())
-    except OSError:
-        return ""
 
 
 def _lines(path: str) -> list[str]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfjob.api.objects import Pod
 from tfjob.durations import USUAL, Durations, durations_from
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
@@ -65,11 +64,14 @@ class WarmStart:
         """
         container = ready.spec["containers"][0]
         start = self._facts(ready, container)
-        text = _text(start, container)
+        named = policy.program(start)
+        text = _text(start, named, container)
         if not self.asked and not text.imports_tensorflow:
             return f"{COLD}{policy.NOT_SEEN}"
         try:
-            _refuse_hidden(start, ready.secrets.get("argv", {}).get(container["name"], start.argv))
+            argv = ready.secrets.get("argv", {}).get(container["name"], start.argv)
+            if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
+                raise NotWarm("its command comes from a Secret")
             server = self._server(start, container, text)
             if server is None:
                 return None
@@ -135,21 +137,8 @@ class WarmStart:
         return bool(gpus.found(self._machine.environ))
 
 
-def how(pod: Pod) -> str:
-    """Return how a pod was started; empty if it has not been started."""
-    return pod.metadata.annotations.get(HOW, "")
-
-
-def _refuse_hidden(start: Start, argv: list[str]) -> None:
-    """Raise NotWarm if the value of a Secret determines what `argv` runs."""
-    named = policy.program(start)
-    if isinstance(named, Program) and argv[: named.at + 1] != start.argv[: named.at + 1]:
-        raise NotWarm("its command comes from a Secret")
-
-
-def _text(start: Start, container: ContainerSpec) -> ProgramText:
+def _text(start: Start, named: Program | Cold, container: ContainerSpec) -> ProgramText:
     """Scan the source of the program, if it is on this machine."""
-    named = policy.program(start)
     if not isinstance(named, Program):
         return ProgramText()
     word = start.argv[named.at]
@@ -177,8 +166,7 @@ def _file(argv: list[str], cwd: str, env: dict[str, str]) -> str:
     """Return the file that exec would run on the host; empty if there is none."""
     word = argv[0] if argv else ""
     if "/" in word:
-        path = Path(cwd) / word
-        return str(path) if os.access(path, os.X_OK) else ""
+        word = str(Path(cwd) / word)
     return shutil.which(word, path=env.get("PATH", os.defpath)) or ""
 
 

@@ -71,6 +71,7 @@ def test_an_indexed_job_finds_its_index_in_the_environment() -> None:
     [
         ({"podFailurePolicy": {"rules": []}}, "spec.podFailurePolicy"),
         ({"backoffLimitPerIndex": 1}, "spec.backoffLimitPerIndex"),
+        ({"managedBy": "foo.example/bar"}, "spec.managedBy"),
         ({"successPolicy": {"rules": []}}, "spec.successPolicy"),
         ({"completionMode": "Sorted"}, "spec.completionMode"),
         ({"parallelism": -1, "completions": 1}, "spec.parallelism"),

@@ -141,28 +141,9 @@ def test_the_first_run_respects_delay_and_period(kind: ProbeKind, delay: float, 
     assert lifecycle.first_after(kind, probe(initialDelay=delay, period=period)) == first
 
 
-@pytest.mark.parametrize(("began", "ended", "following"), [(100, 100.5, 110), (100, 110, 110), (100, 125, 125)])
-def test_runs_come_once_a_period_and_never_overlap(began: float, ended: float, following: float) -> None:
-    assert lifecycle.next_at(began, ended, probe()) == following
-
-
 @pytest.mark.parametrize(
     ("startup", "running"), [(None, ["startup"]), (False, ["startup"]), (True, ["readiness", "liveness"])]
 )
 def test_other_probes_wait_for_the_startup_probe(startup: bool | None, running: list[str]) -> None:
     kinds: list[ProbeKind] = ["startup", "readiness", "liveness"]
     assert [kind for kind in kinds if lifecycle.may_run(kind, startup)] == running
-
-
-@pytest.mark.parametrize(
-    ("kind", "verdict", "fails"),
-    [
-        ("liveness", None, False),
-        ("liveness", True, False),
-        ("liveness", False, True),
-        ("startup", False, True),
-        ("readiness", False, False),
-    ],
-)
-def test_only_liveness_and_startup_fail_a_container(kind: ProbeKind, verdict: bool | None, fails: bool) -> None:
-    assert lifecycle.fails_container(kind, (verdict, False, 1)) is fails
