@@ -33,6 +33,9 @@ COVERED = {
     },
     "docs/guides/script.md": {
         "tfjob run train.py --workers 2 --on k8s": "tests/cluster/cli/test_commands_control_plane.py",
+        "tfjob run main.py --on k8s --image registry.example.com/main:1 --in-image": (
+            "tests/local/cli/test_cli_script.py"
+        ),
         'eval "$(tfjob completion bash)"': "tests/local/cli/test_completion.py",
     },
     "examples/README.md": {
