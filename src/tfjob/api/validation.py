@@ -18,6 +18,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.defaults import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import child_name, tensorboard_name
+from tfjob.api.objects import JOB_VOLUME
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -27,11 +28,10 @@ from tfjob.api.pod_validation import (
     pod_problems,
 )
 from tfjob.api.problems import Path, Problem, problem_at
-from tfjob.api.suggest import suggestion
+from tfjob.api.suggest import nearest, suggestion
 from tfjob.api.types import (
     CHIEF,
     CONTAINER_NAME,
-    JOB_VOLUME,
     MASTER,
     MOST_REPLICAS,
     PS,
@@ -283,6 +283,8 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     counts = {canonical_type(name): _count(spec) for name, spec in job.spec.tf_replica_specs.items()}
     name = canonical_type(chief.replica_name)
     if name not in counts:
+        if nearest(name, counts.keys() - set(REPLICA_TYPES)):
+            return  # a misspelled type is reported already
         hint = f"add a {name}, or name another type in terminationPolicy.chief (found: {', '.join(counts)})"
         yield problem_at((*path, "replicaName"), f"the job ends with its {name}, but it has none", hint)
     elif not 0 <= chief.replica_index < counts[name]:

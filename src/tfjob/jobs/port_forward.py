@@ -24,7 +24,7 @@ from tfjob.api.suggest import did_you_mean
 from tfjob.api.types import TFJob
 from tfjob.errors import InvalidRequest, UserError
 from tfjob.jobs.backend import NotFound, Record
-from tfjob.plan.facts.tasks import CANONICAL_TYPE, Task, representative
+from tfjob.plan.facts.tasks import CANONICAL_TYPE, Task, desired, representative
 
 KINDS: dict[str, type[Any]] = {
     **dict.fromkeys(("pod", "pods", "po"), Pod),
@@ -213,6 +213,10 @@ def _job_target(place: Place, record: Record, replica: str) -> Target:
     if replica and match is None:
         raise NotFound(f"{record.id} has no replica {replica}", "Use TYPE-INDEX, such as worker-0.")
     task = Task(CANONICAL_TYPE[match[1]], int(match[2])) if match else representative(record.job)
+    if match and task not in (known := desired(record.job)):
+        raise NotFound(
+            f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(one.name for one in known)}."
+        )
     if task is None or not record.current:
         raise NotFound(f"{record.id} has no running replica")
     labels = task_labels(record.job, task.type, task.index)

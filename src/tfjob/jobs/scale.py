@@ -43,6 +43,8 @@ def _scaled_job(job: TFJob, counts: Mapping[str, int]) -> TFJob:
     for name, count in counts.items():
         key = names[name.lower()]
         specs[key] = replace(specs[key], replicas=count)
+    if not any(spec.replicas for spec in specs.values()):
+        raise InvalidScale("a job needs at least one replica", f"To pause it: tfjob suspend {job.metadata.name}")
     wanted = replace(job, spec=replace(job.spec, tf_replica_specs=specs))
     if faults := [str(problem) for problem in validate(wanted) if not problem.warning]:
         raise InvalidScale("\n".join(faults))

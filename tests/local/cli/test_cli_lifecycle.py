@@ -55,7 +55,7 @@ def test_a_name_in_use_is_refused_and_that_of_a_finished_job_used_again(cli: Com
     assert "other.1" in cli("status", "@latest")
     assert cli("logs", "fails.1", "--tail", "1") == "worker-0 | ValueError: no data\n"
     cli.golden("prune-none", cli("prune", "--older", "1h"), exact=True)
-    cli.golden("prune", cli("prune", "--older", "0"), exact=True)
+    cli.golden("prune", cli("prune", "--older", "0s"), exact=True)
     cli.golden("ps-empty", cli("ps", "-a"), exact=True)
 
 

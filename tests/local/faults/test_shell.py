@@ -36,9 +36,9 @@ print('canary', 'canary' in ''.join(born))
 
 
 def documented() -> tuple[set[str], tuple[str, ...]]:
-    """The variables that the reference says a replica gets of the shell, and the beginnings of such names."""
-    (line,) = [line for line in REFERENCE.read_text().splitlines() if line.endswith("of your shell reaches a replica.")]
-    names = re.findall(r"`([\w*]+)`", line.partition(";")[0])
+    """Return the variables that, by the reference, a replica gets from the shell, and prefixes of such names."""
+    (line,) = [line for line in REFERENCE.read_text().splitlines() if line.startswith("A replica inherits ")]
+    names = re.findall(r"`([\w*]+)`", line.partition(" from your shell")[0])
     plain = {name for name in names if not name.endswith("*")}
     return plain | {name.upper() for name in plain}, tuple(name[:-1] for name in names if name.endswith("*"))
 

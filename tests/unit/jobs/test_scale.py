@@ -18,7 +18,13 @@ def test_a_job_is_scaled_by_types_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "keyword"), [({"woker": 2}, "worker"), ({"boss": 2}, "chief, worker"), ({"worker": -1}, "")]
+    ("counts", "keyword"),
+    [
+        ({"woker": 2}, "worker"),
+        ({"boss": 2}, "chief, worker"),
+        ({"worker": -1}, ""),
+        ({"chief": 0, "worker": 0}, "suspend"),
+    ],
 )
 def test_an_impossible_number_is_rejected(counts: dict[str, int], keyword: str, wording: Wording) -> None:
     with pytest.raises(InvalidScale) as found:

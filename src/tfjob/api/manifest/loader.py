@@ -15,7 +15,7 @@ from tfjob.api import deployments, services
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
-from tfjob.api.schema.checker import Schema, pod_definitions
+from tfjob.api.schema.checker import QUOTE, Schema, pod_definitions
 from tfjob.api.suggest import suggestion
 from tfjob.api.text.reader import Document, parse
 from tfjob.api.types import TFJob
@@ -28,6 +28,8 @@ OBJECT_KINDS.add(("apps/v1", DEPLOYMENT))
 """The objects that a manifest may contain in addition to jobs, by apiVersion and kind."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_MEANT = re.compile(r"did you mean (\w+)\?")
+_PARAMETER = re.compile(r"\$\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,26 @@ class _Loading:
         self.manifest.problems.append(part.located(Problem("", message, hint), path))
 
     def add_problems(self, part: Part, problems: Iterable[Problem]) -> None:
-        self.manifest.problems.extend(part.located(one, path_parts(one.path)) for one in problems)
+        found = [(path_parts(one.path), one) for one in problems]
+        # A misspelled field explains why the field that it means is missing.
+        misspelled = [(path, _MEANT.fullmatch(one.hint)) for path, one in found if not one.warning]
+        meant = {(*path[:-1], word[1]) for path, word in misspelled if word}
+        for path, one in found:
+            if path in meant:
+                continue
+            text = part.document.mark_at((*part.prefix, *path)).text
+            self.manifest.problems.append(part.located(self.explained(one, text), path))
+
+    def explained(self, problem: Problem, text: str) -> Problem:
+        """Return the problem of a value in terms of its `text` in the file."""
+        parameter = _PARAMETER.fullmatch(text)
+        if parameter and parameter[1] not in self.parameters and text in problem.message:
+            name = parameter[1]
+            return replace(problem, message=f"the parameter {name} has no value", hint=f"pass -p {name}=VALUE")
+        rule, _, meaning = problem.message.partition(", not ")
+        if problem.hint == QUOTE and text and not meaning.endswith(f" {text}"):
+            return replace(problem, message=f"{rule}, but YAML reads {text} as {meaning}", hint=f'write "{text}"')
+        return problem
 
 
 def _known_kinds() -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 _PYTHON_TYPES: dict[Any, str] = {str: "string", int: "int", bool: "bool", datetime: "time", Any: "any"}
 _MISSING: Any = object()
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
+QUOTE = "put it in quotes"
 _MOST_LEVELS = 5
 MOST_SUGGESTIONS = 20
 """A suggestion takes milliseconds, and a value with more unknown fields belongs to another schema anyway."""
@@ -239,7 +240,7 @@ def _read(text: str, kind: str) -> Any:
 
 def _scalar_hint(value: Any, kind: str) -> str:
     if kind == "string" and isinstance(value, bool | int | float):
-        return "put it in quotes"
+        return QUOTE
     if kind == "int" and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value):
         return f"remove the quotes: {value}"
     if kind == "bool" and isinstance(value, str) and value.lower() in ("true", "false"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +40,12 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The position of a node, and the marks of its children by key or index."""
+    """The position of a node, the marks of its children by key or index, and the text of a scalar in the file."""
 
     line: int
     column: int
     children: dict[str | int, Mark] = field(default_factory=dict)
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,17 @@ class Document:
 
     def position(self, path: str | Sequence[str | int]) -> Place:
         """Return the position of the node at `path`, or of its nearest parent that exists."""
+        mark = self.mark_at(path)
+        return mark.line, mark.column
+
+    def mark_at(self, path: str | Sequence[str | int]) -> Mark:
+        """Return the mark of the node at `path`, or of its nearest parent that exists."""
         mark = self.mark
         for part in path_parts(path) if isinstance(path, str) else path:
             if part not in mark.children:
                 break
             mark = mark.children[part]
-        return mark.line, mark.column
+        return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,12 @@ class _Reader:
             yield from yaml.parse(text, Loader=_Loader)
         except yaml.MarkedYAMLError as error:
             mark: Any = error.problem_mark or error.context_mark
+            if _NO_COLON in (error.problem or ""):
+                mark = error.context_mark or mark
             line, column = (mark.line, mark.column) if mark else (0, 0)
+            if opened := _runaway_quote(text, line):
+                said = f"the quoted string that starts on line {opened[0]} ends only on line {line + 1}"
+                raise self.stop(opened, said, "close its quote") from None
             raise self.stop((line + 1, column + 1), *explain_yaml_error(error, text, line, column)) from None
         except yaml.YAMLError as error:
             raise self.stop((1, 1), f"invalid YAML: {error}") from None
@@ -179,7 +191,7 @@ class _Builder:
             self.open.add(event.anchor)
         before = self.nodes
         self.count(1, place)
-        mark = Mark(*place)
+        mark = Mark(*place, text=getattr(event, "value", ""))
         value: Any
         if isinstance(event, yaml.ScalarEvent):
             value = self.scalar(event, path, place)
@@ -207,7 +219,7 @@ class _Builder:
             raise self.reader.stop(place, f"there is no anchor &{name} above the alias *{name}", hint)
         value, mark, size = self.anchors[name]
         self.count(size, place)
-        return value, Mark(*place, mark.children)
+        return value, Mark(*place, mark.children, mark.text)
 
     def sequence(self, mark: Mark, path: Path, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -223,7 +235,7 @@ class _Builder:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self.key(event, path)
             value, child = self.node(next(self.events), (*path, key), depth + 1)
-            own = Mark(*_place(event), child.children)
+            own = Mark(*_place(event), child.children, child.text)
             if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
                 merged.append((value, own))
                 continue
@@ -329,13 +341,14 @@ def resolve(word: str) -> Scalar:
     return float(digits) if _FLOAT.fullmatch(digits) else word
 
 
+_NO_COLON = "could not find expected ':'"
 _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
     "did not find expected key|expected <block end>": "the line does not fit into the block that starts on line"
     " {opened} (indented by {indent}); check its indentation and quotes",
-    "could not find expected ':'": "a key must be followed by ': '; write 'key: value', or check the indentation",
+    _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
     "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
@@ -343,6 +356,15 @@ _YAML_ERRORS = {
     "undefined tag handle": "a value cannot start with '!'; put it in quotes",
 }
 """Patterns of the parser's messages, and the message and hint to report instead."""
+
+
+def _runaway_quote(text: str, line: int) -> Place | None:
+    """Return the start of a quoted string that begins above `line` and ends on it."""
+    with suppress(yaml.YAMLError):
+        for token in yaml.scan(text, Loader=_Loader):
+            if getattr(token, "style", None) in ("'", '"') and token.start_mark.line < line == token.end_mark.line:
+                return _place(token)
+    return None
 
 
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:

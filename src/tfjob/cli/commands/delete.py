@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import (
     On,
@@ -21,6 +22,7 @@ from tfjob.cli.context import (
     output_option,
     time_span,
 )
+from tfjob.cli.exit_codes import Stop
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -46,7 +48,8 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         alive = [record.id for record in found if record.current and not record.is_finished]
         if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
             verb = "is" if len(alive) == 1 else "are"
-            click.confirm(f"{', '.join(alive)} {verb} still active. Delete?", abort=True, err=True)
+            if not click.confirm(f"{', '.join(alive)} {verb} still active. Delete?", err=True):
+                raise Stop(exit_codes.INTERRUPTED, "nothing was deleted")
         shapes = [job_shape(record) for record in found]
         claims = {claim: record.options for record in found if (claim := own_claim(record, there.storage(record)))}
         for record in found:
@@ -67,12 +70,19 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
         click.echo(f"kept the earlier runs {', '.join(kept)}; delete them by these names, or use tfjob prune")
 
 
+def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | None:
+    """Parse a duration that must have a unit: `--older 3` may mean days, and what it deletes is gone."""
+    if value.isdecimal():
+        raise click.BadParameter(f"{value!r} has no unit: use s, m, h, d or w, such as 30d", ctx, param)
+    return time_span(ctx, param, value)
+
+
 @click.command()
 @click.option(
     "--older",
     default="30d",
     show_default=True,
-    callback=time_span,
+    callback=_age,
     metavar="AGE",
     help="Delete only runs that ended longer ago than this, such as 12h or 30d.",
 )

@@ -52,8 +52,13 @@ def logs(
         record = find_job(there, job)
         names = list(dict.fromkeys([*replica_names(record.object), *there.log_labels(record)]))
         labels = names if replica is None else there.log_labels(record, replica)
-        if not labels and replica not in {*names, *(name.partition("/")[0] for name in names), None}:
-            raise NotFound(f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(names)}.")
+        replicas = {name.partition("/")[0] for name in names}
+        if replica and not labels and replica not in {*names, *replicas}:
+            name, _, container = replica.partition("/")
+            missing = (
+                f"{name} has no container {container}" if name in replicas else f"{record.id} has no replica {name}"
+            )
+            raise NotFound(missing, f"There are logs of {', '.join(names)}.")
         width = max(map(len, labels)) if len(labels) > 1 or (labels and replica is None) else 0
         last: Line | None = None
         for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):

@@ -35,7 +35,7 @@ class WithArguments(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if "--" in words or not any(map(is_script, words)):
+            if "--" in words or error.possibilities or not any(map(is_script, words)):
                 raise
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
             raise click.UsageError(f"No such option {error.option_name}. {hint}", ctx) from None

@@ -28,7 +28,7 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
             if not no_wait:
                 there.wait_until_stopped(record)
                 record = there.refresh(record) or record
-            done = "is being suspended" if no_wait else "is suspended"
+            done = f"is being {reason.lower()}" if no_wait else f"is {reason.lower()}"
             resume = f"tfjob resume {record.name}{record.options}"
             _show(record, output, f"{record.name} {done}. To continue it: {resume}")
 
@@ -102,9 +102,9 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
 
 def _unfinished(record: Record) -> Record:
     if not record.current:
-        raise InvalidRequest(f"the job of {record.id} was deleted: only its record is left")
+        raise InvalidRequest(f"{record.id} was deleted or replaced by a later run: only its record and logs are left")
     if record.is_finished:
-        raise InvalidRequest(f"{record.id} has already ended: its state is {record.state}")
+        raise InvalidRequest(f"{record.id} has already ended: its state is {record.state}", "Run its manifest again.")
     return record
 
 

@@ -52,7 +52,7 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
             raise InvalidRequest(f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
         if without := [record.id for record in records if not record.has_tensorboard]:
             has = "has" if len(without) == 1 else "have"
-            hint = "Set spec.tensorBoard.logDir in the manifest: docs/guides/tensorboard.md"
+            hint = "Set spec.tensorBoard.logDir in the manifest to the folder of the event files."
             raise NotFound(f"{', '.join(without)} {has} no TensorBoard", hint)
 
         def tell(boards: Sequence[Board]) -> None:

@@ -102,11 +102,11 @@ def test_other_code_can_place_its_own_problems() -> None:
 
 
 def test_errors_are_raised_together_and_warnings_are_not() -> None:
-    text = JOB.replace("template:", "tmplate:")
+    text = JOB.replace("template:", "other: 1\n      tmplate:")
     with pytest.raises(InvalidManifest) as error:
         load(text, "x.yaml", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()
     assert [problem.path for problem in error.value.problems] == [
-        "spec.tfReplicaSpecs.worker.template",
+        "spec.tfReplicaSpecs.worker.other",
         "spec.tfReplicaSpecs.worker.tmplate",
     ]
     load(JOB.replace("command:", "comand:"), "", {"name": "a", "workers": "1", "tag": "2"}).raise_for_errors()

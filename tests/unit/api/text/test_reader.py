@@ -48,6 +48,8 @@ def value(text: str | bytes) -> Any:
         ("a: !!int x\n", (1, 4)),
         ("data:\n  on: x\n", (2, 3)),
         ("a:\n  <<: 3\n", (2, 3)),
+        ('a:\n  b: "open\nc: 1\nd: ["e", "f"]\n', (2, 6)),
+        ("a: 1\nkind TFJob\nb: 2\n", (2, 1)),
     ],
 )
 def test_each_fault_of_the_text_is_one_clear_problem_at_its_place(
