@@ -157,6 +157,7 @@ def restarts() -> str:
     waits = ", ".join(f"{wait.total_seconds():g}" for wait in USUAL.restart_waits)
     settle_gang, settle_tasks = seconds(USUAL.settle_gang), seconds(USUAL.settle_tasks)
     settle_nodes, streak_reset = seconds(USUAL.settle_nodes), seconds(USUAL.streak_reset)
+    oom_window = seconds(USUAL.oom_window)
     return (
         "# Restarts\n\nThis table shows what happens when a replica ends, by its `restartPolicy`."
         " `tfjob explain restarts` prints it too.\n\n"
@@ -164,6 +165,8 @@ def restarts() -> str:
         + "\n- *restart*: the controller creates a new pod. Without parameter servers, the whole gang (chief, master"
         " and workers) restarts together.\n"
         "- *in place*: the pod stays, and the kubelet restarts its container.\n"
+        f"- An OOM kill is the second in a row if the replica started at most {oom_window} earlier, and its previous"
+        " failure was an OOM kill too.\n"
         "- After a failure that looks permanent is first seen, the controller waits for its root cause:"
         f" {settle_gang} in a gang, {settle_tasks} with parameter servers, or {settle_nodes} if the cause may be on"
         " another node.\n"
@@ -232,7 +235,8 @@ def field_rows(struct: type, path: str, filled: Any = None) -> Iterator[list[str
         value = getattr(filled, field.name, None)
         plain = isinstance(value, str | int | bool) and value not in ("", None)
         default = code(json.dumps(value).strip('"')) if plain else ""
-        yield [code(name), type_name(hint), default, describe(words.FIELDS, name)]
+        shown = name.replace("backOff.TYPE", "backOff.REPLICA")  # its keys are names of replicas
+        yield [code(shown), type_name(hint), default, describe(words.FIELDS, name)]
         if inner is not None and (inner is not api.Verdict or name == "status.failure"):
             nested = value.get("Worker") if isinstance(value, dict) else value
             suffix = {dict: ".TYPE", list: "[]"}.get(get_origin(hint), "")

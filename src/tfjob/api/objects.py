@@ -13,8 +13,19 @@ PEAK_MEMORY = "tfjob/peak-memory"
 """Annotation of a pod: peak memory of its main container in bytes, if the cluster measures it."""
 NEEDED_MODULE = "tfjob/needs-python-module"
 """Annotation of a pod: a module that its Python interpreter on this machine must have."""
+JOB_VOLUME = "tfjob-data"
+"""The volume that is a job's storage; `plan/build/job_storage` describes it."""
+JOB_MOUNT_PATH = "/tfjob-data"
+"""Where the volume is mounted if tfjob adds it, unless something else is mounted there."""
+JOB_FOLDERS = ("TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR")
+"""The environment variables that name the folders in the volume."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: a copy of the object as it was passed to `kubectl apply`."""
+
+
+def own_claim_name(job_name: str) -> str:
+    """Return the claim of a job that names no volume; all jobs of that name share it."""
+    return f"{job_name}-{JOB_VOLUME}"
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -29,8 +29,6 @@ MOST_REPLICAS = 2_500
 PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
 CONTAINER_NAME = "tensorflow"
-JOB_VOLUME = "tfjob-data"
-"""The volume with the storage of a job."""
 
 ORIGIN = "tfjob/origin"
 """Annotation: the apiVersion that the user wrote, if it is not v1. `dialect` has what depends on it."""

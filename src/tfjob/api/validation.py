@@ -18,6 +18,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.defaults import PS_VOLUME, server_container, serves_by_default
 from tfjob.api.dialect import BATCH, origin
 from tfjob.api.names import child_name, tensorboard_name
+from tfjob.api.objects import JOB_VOLUME
 from tfjob.api.pod_validation import (
     POD_RESTART_POLICIES,
     at_least,
@@ -31,7 +32,6 @@ from tfjob.api.suggest import nearest, suggestion
 from tfjob.api.types import (
     CHIEF,
     CONTAINER_NAME,
-    JOB_VOLUME,
     MASTER,
     MOST_REPLICAS,
     PS,

@@ -91,7 +91,7 @@ EXAMPLES = {
         ("tfjob operator manifests --image REGISTRY/tf-job-operator:TAG", "print for kubectl apply"),
     ),
     "operator run": (("tfjob operator run", "run in a shell, with a kubeconfig"),),
-    "operator self-test": (("tfjob operator self-test --image python:3.11-slim", "run a test job"),),
+    "operator self-test": (("tfjob operator self-test --image REGISTRY/tf-job-operator:TAG", "run a test job"),),
 }
 """Command lines to type and what they do, by command."""
 

@@ -67,7 +67,10 @@ def _code_of(command: Callable[..., Any]) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        text = shown.getvalue().replace("Error:", click.style("error:", fg="red"), 1)
+        click.echo(text, nl=False, err=True, color=colour())
         return BAD_INPUT
     except (BrokenPipeError, SystemExit):
         # The reader of our output is gone, as with `| head`. click would exit with 1, which means a failed job.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from tfjob.api.objects import own_claim_name
 from tfjob.api.types import TFJobStatus
 from tfjob.controller.actions import Event, RecordedEvent
 from tfjob.jobs.backend import Record, Replica
 from tfjob.jobs.report import age
-from tfjob.plan.build.job_storage import claim_name
 from tfjob.plan.events import CRASH_LOOP, RESTARTED, STARTING
 from tfjob.plan.policy.cleanup import NONE
 
@@ -55,7 +55,7 @@ def is_news_state(status: TFJobStatus) -> bool:
 
 def own_claim(record: Record, storage: str) -> str:
     """Return the claim that tfjob created for the storage of a job; users may not know about it."""
-    own = claim_name(record.name)
+    own = own_claim_name(record.name)
     return own if storage.rpartition("/")[2] == own else ""
 
 

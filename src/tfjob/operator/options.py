@@ -80,11 +80,11 @@ class Address:
 def _address(text: str, port: int) -> Any:
     """Return the option of an address; its default is every interface in a pod, the loopback interface elsewhere."""
     return option(
-        text,
+        f"{text} Default: 127.0.0.1:{port}, in a pod :{port}.",
         lambda: Address("" if os.environ.get("KUBERNETES_SERVICE_HOST") else "127.0.0.1", port),
         "ADDRESS",
         parse=Address.parse,
-        show_default=f"127.0.0.1:{port}; in a pod :{port}",
+        show_default=False,
     )
 
 
@@ -197,7 +197,7 @@ class Settings:
 class SelfTestOptions:
     """The options of a self-test."""
 
-    image: str = option("Image of the operator.", "", "IMAGE", required=True)
+    image: str = option("Operator image.", "", "IMAGE", required=True)
     test_image: str = option(
         "Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
         "",

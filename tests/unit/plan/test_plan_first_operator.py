@@ -38,8 +38,8 @@ ENDS: dict[str, Any] = {
     "no program to execute": lambda made: made.running().exited(
         128, 5, "StartError", 'runc create failed: exec: "x": executable file not found in $PATH: unknown'
     ),
-    "first OOM kill in a row": lambda made: made.running().oom(5),
-    "OOM kill again within 30 min": lambda made: made.running().oom(5),
+    "OOM kill": lambda made: made.running().oom(5),
+    "second OOM kill in a row": lambda made: made.running().oom(5),
     "pod evicted, deleted or lost": lambda made: made.running().evicted(5),
 }
 
@@ -56,7 +56,7 @@ def tf_job(chief: tuple[str, int] = ("Master", 0), **given: Any) -> TFJob:
 def test_each_row_of_the_printed_table_is_what_is_decided(row: Any, kind: str) -> None:
     owner = begun(tf_job(master=1, worker=1, ps=1))
     name = f"{kind}-0"
-    if "again" in row.cause:
+    if "second" in row.cause:
         owner = after(owner, see(owner, running(owner)))
         owner.status.oom_killed.append(name)
     others = [other for other in ("master-0", "worker-0", "ps-0") if other != name]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _DESCRIPTIONS = {
     "spec": {
-        "tfReplicaSpecs": "Replicas by type: `Chief`, `Master`, `Worker`, `PS` and `Evaluator`, in any case.",
+        "tfReplicaSpecs": "Replicas by type: `Chief`, `Master`, `Worker`, `PS` and `Evaluator`,"
+        " in upper or lower case.",
         "runPolicy": "Limits of the job, and the cleanup after it.",
         "successPolicy": "Workers that must succeed if there is no chief or master: worker 0 if empty, all if "
         "`AllWorkers`.",
@@ -19,7 +20,7 @@ _DESCRIPTIONS = {
     "spec.tfReplicaSpecs.TYPE": {
         "replicas": "Number of replicas of this type. May be 0.",
         "restartPolicy": "Restart policy: `Never`, `ExitCode`, `OnFailure` or `Always`."
-        " Defaults to the `restartPolicy` of the template.",
+        " Default: that of the template, otherwise `Never`.",
         "template": "Pod template; fields that tfjob does not read are kept."
         " A `PS` without a template runs a standard TensorFlow server.",
     },

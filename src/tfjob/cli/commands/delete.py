@@ -11,7 +11,17 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
+from tfjob.cli.context import (
+    On,
+    find_job,
+    is_quiet,
+    job_options,
+    namespace_option,
+    on_option,
+    open_backend,
+    output_option,
+    time_span,
+)
 from tfjob.cli.exit_codes import Stop
 
 if TYPE_CHECKING:
@@ -23,7 +33,9 @@ if TYPE_CHECKING:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @job_options
 def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
-    """Delete jobs: end their replicas and delete their records and logs. Claims are kept.
+    """Delete jobs: end their replicas and delete their records and logs.
+
+    Claims (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
 
     In a terminal, asks for confirmation before it ends a running job.
     """
@@ -75,9 +87,13 @@ def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | 
     help="Delete only runs that ended longer ago than this, such as 12h or 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
-@job_options
+@on_option
+@namespace_option("Namespace; default: all or, on a cluster, that of the context.")
+@output_option
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
-    """Delete the records of finished runs, in all namespaces. Claims are kept.
+    """Delete the records of finished runs, in all namespaces or in that of -n.
+
+    Claims (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
 
     With --on k8s: delete the finished jobs of one namespace, and their records on this machine.
     """

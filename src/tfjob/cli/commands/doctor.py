@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tfjob.local.warm.pool import State
 
 LEVELS = {
-    "full": "own namespaces: paths, names and TF_CONFIG as on a cluster; processes end with their supervisor",
-    "addresses": "own addresses, no namespaces: TF_CONFIG contains the addresses, mount paths are rewritten",
-    "ports": "own ports of 127.0.0.1: TF_CONFIG contains the ports, mount paths are rewritten",
+    "full": "paths, host names and TF_CONFIG are the same as on a cluster, and no process outlives its replica",
+    "addresses": "replicas have separate addresses, which TF_CONFIG contains; tfjob rewrites the paths of mounts",
+    "ports": "replicas have separate ports of 127.0.0.1, which TF_CONFIG contains; tfjob rewrites the paths of mounts",
 }
 
 

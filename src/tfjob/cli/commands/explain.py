@@ -15,7 +15,10 @@ def explain() -> None:
 @explain.command()
 @output_option
 def restarts(output: str) -> None:
-    """Show which failures are retried under which restart policy, and what counts against backoffLimit."""
+    """Show which failures are retried.
+
+    The table has a column for each restart policy, and shows what counts against backoffLimit.
+    """
     from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
     from tfjob.jobs.output import retry_rules
@@ -29,11 +32,15 @@ def restarts(output: str) -> None:
     click.echo(table(titles, [list(rule.values()) for rule in rules]))
     waits = ", ".join(f"{wait.total_seconds():.0f}" for wait in USUAL.restart_waits)
     click.echo(f"""
+restart: tfjob creates a new pod for the replica. in place: the pod stays, and its container starts again.
+An OOM kill is the second in a row if the replica started at most 30 minutes earlier, and its previous failure was an
+OOM kill too.
 Without parameter servers, the chief, master and workers are a gang: they restart together, because collectives cannot
 continue without a member. With parameter servers, only the lost replicas restart. `spec.restartScope: Task | Gang`
 overrides this.
 After a failure that looks permanent, the job waits 15 s for the root cause (5 s with parameter servers on the same
-node). If another replica was lost or killed no later than that, it is the cause, and the replicas restart.
+node). If another replica was lost or killed before or at the same time as the failure, it is the cause, and the
+replicas restart.
 Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
 restart. Replicas back off separately; a gang backs off as one. A replica that may have failed because of another waits
 at least as long as that replica. An error does not count if a peer was still waiting to restart or had come back less

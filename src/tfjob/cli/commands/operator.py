@@ -136,9 +136,10 @@ def run(options: Options, context: str) -> int:
 @options_of(SelfTestOptions)
 @_POD_CONTEXT
 def self_test(options: SelfTestOptions, context: str) -> None:
-    """Run a job with a master, a worker, a parameter server and a TensorBoard, delete it and print PASSED.
+    """Run a test job, delete it and print PASSED.
 
-    The exit code is 1 if the job fails or an image cannot be pulled, and 4 if the job does not end in time.
+    The job has a master, a worker, a parameter server and a TensorBoard. The exit code is 1 if the job fails or an
+    image cannot be pulled, and 4 if the job does not end in time.
     """
     from tfjob.operator.install.rollout import NotReady
     from tfjob.operator.selftest.self_test import Failed, NotPulled, run_self_test
@@ -157,7 +158,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Print only the CustomResourceDefinitions.")
+@click.option("--crd-only", is_flag=True, help="Print only the CRDs; with --namespace-only without older versions.")
 @options_of(Settings)
 @_API_VERSIONS
 @output_choice("yaml", "json")
@@ -205,7 +206,8 @@ def install(
 
 
 @operator.command()
-@options_of(Settings, "namespace", "namespace_only")
+@options_of(Settings, "namespace")
+@click.option("--namespace-only", is_flag=True, help="Remove an operator that was installed with --namespace-only.")
 @_CONTEXT
 @click.option(
     "--purge",
@@ -213,7 +215,7 @@ def install(
     help="Also delete the CRD with all TFJobs of the cluster, the namespace and the user roles.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --purge without a terminal.")
-def uninstall(settings: Settings, context: str, purge: bool, yes: bool) -> None:
+def uninstall(settings: Settings, namespace_only: bool, context: str, purge: bool, yes: bool) -> None:
     """Remove the operator. Jobs, their pods and the CRD are kept; --purge deletes them too, after asking."""
     from tfjob.operator.install.installation import on_cluster
 
@@ -225,7 +227,7 @@ def uninstall(settings: Settings, context: str, purge: bool, yes: bool) -> None:
         await installation.uninstall()
         await installation.purge(objects)
 
-    on_cluster(context or None, settings, click.echo, work)
+    on_cluster(context or None, replace(settings, namespace_only=namespace_only), click.echo, work)
 
 
 def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) -> None:

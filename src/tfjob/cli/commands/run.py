@@ -48,7 +48,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
-    click.option("--evaluator", type=COUNT, metavar="N", help="Number of evaluators, 0 or 1 (scripts only)."),
+    click.option("--evaluator", type=click.IntRange(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
     click.option(
         "--in-image", is_flag=True, help="Use the script that the image has at this path (scripts on a cluster only)."
@@ -67,7 +67,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--warm/--cold",
         default=None,
-        help="Fork all replicas, or none, from a process with TensorFlow loaded; default: those that import it.",
+        help="Start all replicas (--warm) or none (--cold) from a process that has TensorFlow loaded; default: "
+        "those that import it.",
     ),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
@@ -95,8 +96,8 @@ def _options(command: Command) -> Command:
 def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
     """Run the jobs of a manifest, or a Python script, on this machine or on a cluster.
 
-    For a script, tfjob generates a manifest (to print it: --dry-run -o yaml). All replicas run the script, in the
-    current folder. On a cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
+    For a script, tfjob generates a manifest in memory (to print it: --dry-run -o yaml). All replicas run the script in
+    the current folder. On a cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second

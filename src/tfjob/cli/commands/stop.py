@@ -38,10 +38,14 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
 stop = _suspending(
     "stop",
     "Stopped",
-    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job.",
+    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
+    "after `tfjob suspend`, you can also run another job of the same name on this machine.",
 )
 suspend = _suspending(
-    "suspend", "Suspended", "Suspend a job: end its replicas and keep its record. `tfjob resume` continues the job."
+    "suspend",
+    "Suspended",
+    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
+    "after `tfjob stop`, the job keeps its name: no other job of that name can run.",
 )
 
 

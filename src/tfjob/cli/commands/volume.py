@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def volume() -> None:
-    """List or delete the claims on this machine. Deleting a job does not delete its claims."""
+    """List or delete claims (PersistentVolumeClaims, kept as folders on this machine).
+
+    Deleting a job does not delete its claims.
+    """
 
 
 @volume.command()

@@ -18,7 +18,7 @@ from typing import Any
 
 from tfjob.api import quantity
 from tfjob.api.defaults import server_container, serves_by_default
-from tfjob.api.objects import ObjectMeta, Pod
+from tfjob.api.objects import JOB_VOLUME, ObjectMeta, Pod
 from tfjob.api.problems import Problem, path_text
 from tfjob.api.types import MOST_REPLICAS, PARALLELISM, TFJob
 from tfjob.local.inputs import gpus, images
@@ -30,7 +30,6 @@ from tfjob.local.state import addresses
 from tfjob.local.state.config import Config
 from tfjob.local.state.errors import Refusal
 from tfjob.local.volumes import claims, volumes
-from tfjob.plan.build.job_storage import VOLUME
 from tfjob.plan.build.pods import template_of
 
 At = tuple[str | int, ...]
@@ -146,7 +145,7 @@ def unknown_volumes(
     jobs: Sequence[TFJob], deployments: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
 ) -> list[Problem]:
     """Return a problem for every `--volume` name that no job or Deployment has, because it is probably misspelt."""
-    known = {VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
+    known = {JOB_VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
     pods = (document["spec"]["template"]["spec"] for document in deployments)
     known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
     return [

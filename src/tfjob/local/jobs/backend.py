@@ -108,12 +108,15 @@ class LocalBackend:
             return ""
         from tfjob.local.pod.machine import machine_of
         from tfjob.local.volumes.job_storage import folder_of
+        from tfjob.plan.build.job_storage import storage_of
 
         try:
             machine = machine_of(self.home, self.store, self._run(record_))
         except (OSError, msgspec.DecodeError, Refusal):
             return ""  # the user removed the record or broke the configuration
-        return str(folder_of(record_.job, machine.claims, {**machine.config.volumes, **machine.volumes}) or "")
+        mapping = {**machine.config.volumes, **machine.volumes}
+        storage = storage_of(record_.job, for_all=True) or ({}, {})
+        return str(folder_of(storage, record_.namespace, machine.claims, mapping) or "")
 
     async def log_labels(self, record_: Record, replica: str | None = None) -> list[str]:
         from tfjob.records.log_reader import runs_of

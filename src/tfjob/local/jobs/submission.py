@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from tfjob.api.objects import Deployment, ObjectMeta, OwnerReference, Service
+from tfjob.api.objects import JOB_VOLUME, Deployment, ObjectMeta, OwnerReference, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists
 from tfjob.controller.kind import INTERRUPTED, STOPPED, Key
@@ -27,7 +27,7 @@ from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 from tfjob.local.volumes.job_storage import filled_claim
-from tfjob.plan.build.job_storage import VOLUME
+from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.build.pods import service
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import desired
@@ -184,9 +184,11 @@ def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str])
 
     A user who maps the volume to a folder knows what it contains.
     """
-    if VOLUME in mapped:
+    if JOB_VOLUME in mapped:
         return
-    claim = filled_claim(job_of(run), Claims(home.claims))
+    job = job_of(run)
+    storage = storage_of(job, for_all=True) or ({}, {})
+    claim = filled_claim(storage, job.metadata.namespace, Claims(home.claims))
     if claim is not None:
         elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
         message = (

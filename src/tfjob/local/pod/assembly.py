@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfjob.api import quantity
-from tfjob.api.objects import NEEDED_MODULE, Pod
+from tfjob.api.objects import JOB_MOUNT_PATH, JOB_VOLUME, NEEDED_MODULE, Pod, own_claim_name
 from tfjob.local.inputs import environment, gpus, images
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_own_ports, rewrite_peers
@@ -19,7 +19,6 @@ from tfjob.local.sandbox import pod_spec
 from tfjob.local.state.config import Config
 from tfjob.local.volumes import job_storage, volumes
 from tfjob.local.volumes.claims import Claims
-from tfjob.plan.build.job_storage import MOUNT_PATH, VOLUME, claim_name
 
 DEFAULT_GRACE = 30.0
 
@@ -91,7 +90,7 @@ def assemble(
     for name in () if dry_run else variables:
         job_storage.make_folders(variables[name].declared, resolved.mounts[name])
     # Users need no note about the claims that tfjob creates for the storage of jobs.
-    own = {claim_name(owner.name) for owner in pod.metadata.owner_references}
+    own = {own_claim_name(owner.name) for owner in pod.metadata.owner_references}
     undeclared = [claim for claim in fresh if claim.name not in own]
     notes = [f"no manifest declares claim {claim.name}: created it at {claim.folder}" for claim in undeclared]
     texts = _Texts(pod, machine.level, network, resolved, notes)
@@ -164,8 +163,8 @@ class _Texts:
         if self.level == "full":
             return rewrite_peers(text, self.network, names=True)
         mapping = self.resolved.rewrites(container)
-        own = (mount for mount in self.resolved.mounts[container] if mount.volume == VOLUME)
-        ours = {mount.target for mount in own if mount.target.startswith(MOUNT_PATH)}
+        own = (mount for mount in self.resolved.mounts[container] if mount.volume == JOB_VOLUME)
+        ours = {mount.target for mount in own if mount.target.startswith(JOB_MOUNT_PATH)}
         for path in volumes.mount_paths_in(text, mapping):
             if path in ours:
                 continue  # not the user's: it comes from variables that tfjob sets

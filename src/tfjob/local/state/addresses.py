@@ -149,6 +149,13 @@ def _holder_of(port: int) -> str:
     listening = {f"socket:[{row[9]}]" for row in at_port}
     for pid in processes.table() if listening else ():
         with suppress(OSError):  # a process of another user, or one that ends
-            if any(str(link.readlink()) in listening for link in Path(f"/proc/{pid}/fd").iterdir()):
+            if any(_target(link) in listening for link in Path(f"/proc/{pid}/fd").iterdir()):
                 return f"{Path(f'/proc/{pid}/comm').read_text().strip()} (process {pid})"
     return "another user's program" if listening else ""
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:  # closed since the folder was listed
+        return ""

@@ -16,22 +16,14 @@ from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from typing import Any
 
-from tfjob.api.types import JOB_VOLUME, REPLICA_TYPES, TFJob
+from tfjob.api.objects import JOB_FOLDERS, JOB_MOUNT_PATH, JOB_VOLUME, own_claim_name
+from tfjob.api.types import REPLICA_TYPES, TFJob
 from tfjob.plan.facts.tasks import Task
 from tfjob.plan.facts.tf_config import main_template_container
 
-VOLUME = JOB_VOLUME
-MOUNT_PATH = "/tfjob-data"
-"""Where we mount a volume that we add, unless the path is taken."""
-CHECKPOINTS, OUTPUT, SCRATCH = "TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR"
-VARIABLES = (CHECKPOINTS, OUTPUT, SCRATCH)
+CHECKPOINTS, OUTPUT, SCRATCH = JOB_FOLDERS
 Object = dict[str, Any]
 NAME_LENGTH = 63
-
-
-def claim_name(job_name: str) -> str:
-    """Return the claim of a job that names no volume; all jobs of that name share it."""
-    return f"{job_name}-{VOLUME}"
 
 
 def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | None:
@@ -39,14 +31,14 @@ def storage_of(job: TFJob, *, for_all: bool = False) -> tuple[Object, Object] | 
     for kind in REPLICA_TYPES:
         replica = job.spec.tf_replica_specs.get(kind)
         spec: Object = ((replica.template if replica else None) or {}).get("spec") or {}
-        volume = next((one for one in spec.get("volumes") or () if one.get("name") == VOLUME), None)
+        volume = next((one for one in spec.get("volumes") or () if one.get("name") == JOB_VOLUME), None)
         mount = next(filter(None, map(_mount, _containers(spec))), None)
         if volume and mount:
             return volume, {name: value for name, value in mount.items() if name != "readOnly"}
     if not for_all:
         return None
-    claim = {"name": VOLUME, "persistentVolumeClaim": {"claimName": claim_name(job.metadata.name)}}
-    return claim, {"name": VOLUME, "mountPath": MOUNT_PATH}
+    claim = {"name": JOB_VOLUME, "persistentVolumeClaim": {"claimName": own_claim_name(job.metadata.name)}}
+    return claim, {"name": JOB_VOLUME, "mountPath": JOB_MOUNT_PATH}
 
 
 def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Object:
@@ -65,10 +57,10 @@ def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
         return spec
     volumes, mounts = spec.get("volumes") or [], main.get("volumeMounts") or []
     taken = {posixpath.normpath(one.get("mountPath") or "") for one in mounts}
-    paths = (mount["mountPath"], *(f"/{name}" for name in islice(similar_names(VOLUME), len(taken) + 1)))
+    paths = (mount["mountPath"], *(f"/{name}" for name in islice(similar_names(JOB_VOLUME), len(taken) + 1)))
     path = next(one for one in paths if posixpath.normpath(one) not in taken)
     mounts = [*mounts, {**mount, "mountPath": path}]
-    named = any(one.get("name") == VOLUME for one in volumes)
+    named = any(one.get("name") == JOB_VOLUME for one in volumes)
     return {
         **spec,
         "containers": [{**one, "volumeMounts": mounts} if one is main else one for one in spec["containers"]],
@@ -112,7 +104,7 @@ def _from_sources(container: Mapping[str, Any], name: str) -> Iterator[Object]:
 
 def _mount(container: Mapping[str, Any]) -> Object | None:
     mounts: list[Object] = container.get("volumeMounts") or []
-    return next((one for one in mounts if one.get("name") == VOLUME and one.get("mountPath")), None)
+    return next((one for one in mounts if one.get("name") == JOB_VOLUME and one.get("mountPath")), None)
 
 
 def _containers(spec: Mapping[str, Any]) -> list[Object]:

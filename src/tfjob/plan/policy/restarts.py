@@ -34,8 +34,8 @@ RETRY_TABLE = (
     Row("exit 1-127", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("exit 128-255 (signal)", PERMANENT, RESTART, IN_PLACE, "yes"),
     Row("no program to execute", PERMANENT, PERMANENT, IN_PLACE, "yes"),
-    Row("first OOM kill in a row", PERMANENT, RESTART, IN_PLACE, "yes"),
-    Row("OOM kill again within 30 min", PERMANENT, PERMANENT, IN_PLACE, "yes"),
+    Row("OOM kill", PERMANENT, RESTART, IN_PLACE, "yes"),
+    Row("second OOM kill in a row", PERMANENT, PERMANENT, IN_PLACE, "yes"),
     Row("pod failed without an exit code", PERMANENT, RESTART, RESTART, "yes"),
     Row("eviction, preemption, node loss", RESTART, RESTART, RESTART, "no"),
     Row("pod deleted or lost", RESTART, RESTART, RESTART, "no"),
@@ -47,8 +47,8 @@ TF_JOB_TABLE = (
     TfJobRow("exit 1-127", PERMANENT, RESTART, RESTART),
     TfJobRow("exit 128-255 (signal)", RESTART, RESTART, RESTART),
     TfJobRow("no program to execute", PERMANENT, RESTART, RESTART),
-    TfJobRow("first OOM kill in a row", RESTART, RESTART, RESTART),
-    TfJobRow("OOM kill again within 30 min", PERMANENT, PERMANENT, PERMANENT),
+    TfJobRow("OOM kill", RESTART, RESTART, RESTART),
+    TfJobRow("second OOM kill in a row", PERMANENT, PERMANENT, PERMANENT),
     TfJobRow("pod evicted, deleted or lost", RESTART, RESTART, RESTART),
 )
 

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from support.plan.builders import job, task, template
+from tfjob.api.objects import JOB_FOLDERS
 from tfjob.api.types import ReplicaSpec
-from tfjob.plan.build.job_storage import VARIABLES
 from tfjob.plan.build.pods import pod
 from tfjob.plan.build.settings import Settings
 
@@ -40,7 +40,7 @@ def spec_of(own: dict[str, Any], settings: Settings, name: str = "worker-1", **s
 def told(container: dict[str, Any]) -> dict[str, str]:
     """The variables of a container that are ours, those with a plain value."""
     return {
-        one["name"]: one["value"] for one in container.get("env") or () if one["name"] in VARIABLES and "value" in one
+        one["name"]: one["value"] for one in container.get("env") or () if one["name"] in JOB_FOLDERS and "value" in one
     }
 
 
@@ -75,7 +75,7 @@ def test_where_the_volume_is_mounted_a_replica_finds_its_folders(
 def test_the_manifests_variables_can_refer_to_ours() -> None:
     own = [{"name": "MODEL", "value": "$(TFJOB_OUTPUT_DIR)/model"}]
     env = spec_of(stored(env=own), CLUSTER)["containers"][0]["env"]
-    assert [one["name"] for one in env] == [*VARIABLES, "MODEL", "TF_CONFIG"]
+    assert [one["name"] for one in env] == [*JOB_FOLDERS, "MODEL", "TF_CONFIG"]
 
 
 def test_what_env_from_brings_counts_more() -> None:

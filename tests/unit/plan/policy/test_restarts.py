@@ -38,8 +38,8 @@ ENDS: dict[str, Any] = {
         lambda p, says=says: p.running().exited(128, 5, "StartError", f'runc create failed: exec: "x": {says}: unknown')
         for says in NO_PROGRAM
     ],
-    "first OOM kill in a row": [lambda p: p.running().oom(5), lambda p: p.running().exited(1, 5, "OOMKilled")],
-    "OOM kill again within 30 min": [lambda p: p.running().oom(5)],
+    "OOM kill": [lambda p: p.running().oom(5), lambda p: p.running().exited(1, 5, "OOMKilled")],
+    "second OOM kill in a row": [lambda p: p.running().oom(5)],
     "pod failed without an exit code": [lambda p: p._status(phase="Failed")],
     "eviction, preemption, node loss": [
         lambda p: p.running().evicted(5),
@@ -61,7 +61,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("row", "policy", "end"), ROWS)
 def test_each_row_of_the_printed_table_is_what_is_decided(row: Row, policy: str, end: Any) -> None:
-    before: dict[str, Any] = {"started": {"Worker": "0"}, "oom_killed": ["worker-0"] if "again" in row.cause else []}
+    before: dict[str, Any] = {"started": {"Worker": "0"}, "oom_killed": ["worker-0"] if "second" in row.cause else []}
     owner = job(worker=1, policy=policy, status=status(**before))
     says = getattr(row, COLUMNS[policy])
     in_place = IN_PLACE in says and (policy == "Always" or not says.startswith(DONE))
