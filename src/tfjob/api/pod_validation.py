@@ -172,7 +172,7 @@ def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterat
 
 def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[Problem]:
     if name in seen:
-        yield problem_at(path, f"there is already {what} {name}", f"the first one is {seen[name]}")
+        yield problem_at(path, f"there is already {what} {name} ({seen[name]})", "change one of them")
     elif name:
         seen[name] = path_text(path[-3:-1])
 

@@ -101,11 +101,13 @@ def replica_names(job: TFJob | Deployment) -> list[str]:
 
 
 def replica_counts(job: TFJob | Deployment) -> str:
-    """Return the number of replicas by type: `1 chief, 2 worker`."""
+    """Return the number of replicas by type: `1 chief, 2 workers`."""
     if isinstance(job, Deployment):
-        return f"{job.wanted_replicas} server{'' if job.wanted_replicas == 1 else 's'}"
-    counts = Counter(task.type.lower() for task in desired(job))
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "-"
+        counts = Counter(server=job.wanted_replicas)
+    else:
+        counts = Counter(task.type.lower() for task in desired(job))
+    endings = {kind: "" if count == 1 or kind == "ps" else "s" for kind, count in counts.items()}
+    return ", ".join(f"{count} {kind}{endings[kind]}" for kind, count in counts.items()) or "-"
 
 
 def log_labels(job: TFJob | Deployment) -> list[str]:

@@ -194,8 +194,9 @@ def script_manifest(request: Request) -> bytes:
     asked = request.script
     if request.target.cluster:
         script = _for_cluster(request.file, asked)
-    elif asked.in_image:
-        raise InvalidRequest("--in-image only applies to a cluster, not to this machine", "Leave it out.")
+    elif asked.in_image or asked.image:
+        option = "--in-image" if asked.in_image else "--image"
+        raise InvalidRequest(f"{option} only applies to a cluster, not to this machine", "Leave it out.")
     else:
         _script_text(request.file)  # report an unreadable script now
         script = Script(request.file, asked.arguments)

@@ -23,6 +23,7 @@ REFUSED = {
     "an option of the script": (("steps.py", "--steps", "3"), "tfjob run SCRIPT -- --steps"),
     "no job name": (("steps.py", "--name", "No_Name"), "'No_Name'"),
     "in an image, here": (("steps.py", "--in-image"), "--in-image"),
+    "an image, here": (("steps.py", "--image", "python:3"), "--image only applies to a cluster"),
     "a cluster without an image": (("steps.py", "--on", "k8s"), "--image"),
 }
 
@@ -56,7 +57,7 @@ def test_a_script_and_its_printed_manifest_do_the_same(cli: CommandLine, tmp_pat
     words = ("steps.py", "--workers", "2", "--ps", "1", "--chief", "--evaluator", "1")
     arguments = ("--", "--steps", "3", "a b", "$(HOME)")
     script = cli("run", *words, *arguments)
-    assert "(1 chief, 1 evaluator, 1 ps, 2 worker)" in script
+    assert "(1 chief, 1 evaluator, 1 ps, 2 workers)" in script
     assert "chief-0     | chief 0 --steps 3 a b $(HOME)\n" in script
     (tmp_path / "steps.py").write_text((MANIFESTS / "steps.py").read_text())
     (tmp_path / "printed.yaml").write_text(cli("run", *words, "--dry-run", "-o", "yaml", *arguments))

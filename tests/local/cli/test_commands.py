@@ -36,6 +36,7 @@ STATELESS = {
     "ps-empty": (0, "ps"),
     "check-ok": (0, "check", "hello.yaml", "old.yaml"),
     "check-errors": (2, "check", "broken.yaml"),
+    "check-volume-without-target": (2, "check", "hello.yaml", "--volume", "data=/tmp"),
     "check-local": (2, "check", "--on", "local", "refused.yaml"),
     "run-refused": (2, "run", "refused.yaml"),
     "run-script": (

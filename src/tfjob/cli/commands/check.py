@@ -42,6 +42,8 @@ def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) ->
     from tfjob.cli import exit_codes
     from tfjob.launch.request import Request
 
+    if on is None and (options["python"] or options["volumes"]):
+        raise click.UsageError(f"{'--python' if options['python'] else '--volume'} needs --on local")
     if on is not None and on.cluster:
         print_outages()
     requests = [Request(file, target=on or On(), **options) for file in files]
