@@ -35,10 +35,10 @@ class WithArguments(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if "--" in words or error.possibilities or not any(map(is_script, words)):
+            if "--" in words or not any(map(is_script, words)):
                 raise
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
-            raise click.UsageError(f"No such option {error.option_name}. {hint}", ctx) from None
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
 
 
 COUNT = click.IntRange(min=0)
