@@ -19,7 +19,7 @@ EXAMPLES = {
     ),
     "check": (
         ("tfjob check tfjob.yaml", "check the manifest itself"),
-        ("tfjob check tfjob.yaml --on local", "also check that this machine can run it"),
+        ("tfjob check tfjob.yaml --on local", "also find fields that this machine does not support"),
     ),
     "convert": (
         ("tfjob convert old.yaml", "to kubeflow.org/v1"),

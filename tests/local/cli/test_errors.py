@@ -126,7 +126,7 @@ def test_check_shows_the_lines_to_add_apart_as_run_does(empty: CommandLine) -> N
 def test_what_a_conversion_changes_leaves_out_or_breaks_is_a_warning(empty: CommandLine) -> None:
     manifest = (MANIFESTS / "fails.yaml").read_text()
     manifest = manifest.replace("  tfReplicaSpecs:", "  successPolicy: AllWorkers\n  tfReplicaSpecs:")
-    manifest = manifest.replace("    Worker:", "    Worker:\n      restartPolicy: ExitCode")
+    manifest = manifest.replace("    Worker:", "    PS:\n      restartPolicy: ExitCode")
     done = empty.run("convert", "-", "--to", "tensorflow.org/v1alpha1", stdin=manifest)
     assert done.returncode == 0
     told = done.stderr.splitlines()

@@ -205,6 +205,9 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
                 problems.append(Problem(f"{path}.restartPolicy", f"{policy} becomes OnFailure", warning=True))
             pod = {**replica["template"].get("spec", {}), "restartPolicy": known}
             replica["template"] = {**replica["template"], "spec": pod}
+    if WORKER in replicas and "terminationPolicy" not in value["spec"] and not replicas.keys() & {CHIEF, MASTER}:
+        # Without a chief, the first worker ends a job of v1. In v1alpha1, the default is the master.
+        value["spec"]["terminationPolicy"] = {"chief": {"replicaName": WORKER, "replicaIndex": 0}}
     if "image" in value["spec"].get("tensorBoard", {}):
         problems.append(Problem("spec.tensorBoard.image", "is left out: v1alpha1 uses spec.tfImage"))
     said = ("tfReplicaSpecs", "terminationPolicy", "tensorBoard", "tfImage", "runPolicy")

@@ -10,7 +10,8 @@ from support.api.places import where
 from support.golden import Wording
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.manifest.loader import Manifest, load
-from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference
+from tfjob.api.objects import ObjectMeta
+from tfjob.api.types import ORIGIN, RUNTIME_ID, ChiefReference, ReplicaSpec, TFJob, TFJobSpec
 from tfjob.api.versions.registry import judge, to_version
 from tfjob.plan.facts.tf_config import port
 
@@ -195,6 +196,16 @@ def test_a_job_is_written_back_as_v1alpha1() -> None:
     again = load(yaml.safe_dump(value))
     again.raise_for_errors()
     assert again.entries[0].written == written
+
+
+def test_a_job_of_workers_only_ends_with_its_first_worker_in_v1alpha1_too() -> None:
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "train"}]}}
+    worker = ReplicaSpec(replicas=2, template=template)
+    written = TFJob(metadata=ObjectMeta(name="workers"), spec=TFJobSpec(tf_replica_specs={"Worker": worker}))
+    value, problems = to_version(written, "kubeflow.org/v1alpha1")
+    assert problems == []
+    assert value["spec"]["terminationPolicy"] == {"chief": {"replicaName": "WORKER", "replicaIndex": 0}}
+    load(yaml.safe_dump(value)).raise_for_errors()
 
 
 def test_what_v1alpha1_cannot_say_is_reported() -> None:
