@@ -143,10 +143,11 @@ def test_a_program_that_is_missing_is_explained(cli: CommandLine, tmp_path: Path
     file.write_text((MANIFESTS / "web.yaml").read_text().replace("[python, ", "[nosuchprogram, "))
     with Running(cli.tool, cli.home, str(file), "--no-limits") as run:
         run.wait_for('exited 127: cannot run "nosuchprogram": not found')
-        wait_until(lambda: status(cli)["restarts"] == 1, 60)
+        wait_until(lambda: status(cli)["restarts"] >= 1, 60)
         wait_until(lambda: status(cli)["reason"] == "CrashLoopBackOff", 60)
         (replica,) = status(cli)["replicas"]
-        assert (replica["exitCode"], replica["restarts"]) == (127, 1)
+        assert replica["exitCode"] == 127
+        assert replica["restarts"] >= 1
         assert "nosuchprogram" in cli("events", "web")
         assert "CrashLoopBackOff" in cli("ps")
         run.process.send_signal(signal.SIGINT)

@@ -83,12 +83,14 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def print_one_by_one(pty: Pty, screen: Screen, *texts: str) -> None:
-    """Print the next text when the last one is shown."""
+    """Print the next text when the last one is shown; the first one is there before the first painting."""
 
     async def main() -> None:
+        screen.post(texts[0])
         async with screen:
             for text in texts:
-                screen.post(text)
+                if text is not texts[0]:
+                    screen.post(text)
                 await until(lambda text=text: click.unstyle(text) in pty.shown())  # type: ignore[misc]
 
     asyncio.run(main())
