@@ -261,11 +261,9 @@ async def _object(place: Place, kind: type[Any], name: str) -> Any:
 
 
 def _advice(record: Record) -> str:
-    return (
-        f"It is suspended. To continue it: tfjob resume {record.name}{record.options}"
-        if record.state == "Suspended"
-        else ""
-    )
+    if record.state == "Suspended":
+        return f"It is suspended. To continue it: tfjob resume {record.name}{record.options}"
+    return f"The job has ended: its state is {record.state}." if record.is_finished else ""
 
 
 def is_running(pod: Pod) -> bool:

@@ -211,7 +211,8 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     if used == ["--"]:
         what, hint = f"arguments ({' '.join(asked.arguments)}) apply", "Put them into the args of its containers."
     else:
-        what, hint = f"{used[0]} applies", "Set replicas and image in the manifest."
+        field = "image" if "image" in used[0] else "replicas"
+        what, hint = f"{used[0]} applies", f"Set {field} in the manifest."
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 

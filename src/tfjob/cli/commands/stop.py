@@ -104,7 +104,10 @@ def _unfinished(record: Record) -> Record:
     if not record.current:
         raise InvalidRequest(f"{record.id} was deleted or replaced by a later run: only its record and logs are left")
     if record.is_finished:
-        raise InvalidRequest(f"{record.id} has already ended: its state is {record.state}", "Run its manifest again.")
+        raise InvalidRequest(
+            f"{record.id} has already ended: its state is {record.state}",
+            f"To see its result: tfjob status {record.name}{record.options}",
+        )
     return record
 
 
