@@ -60,7 +60,7 @@ def test_a_block_runs_as_it_stands(tool: Installed, tmp_path: Path, project: Pat
     done = tool.tfjob(tmp_path / "home", "run", "--cpu", str(project / block.name))
     assert done.returncode == 0, done.stdout + done.stderr
     kinds = Counter(task.partition("-")[0] for task in TASKS[block.stem])
-    started = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    started = ", ".join(f"{count} {kind}s?" for kind, count in sorted(kinds.items()))
     assert re.search(rf"\({started}\)", done.stdout), done.stdout
     assert SAYS.get(block.stem, "I am master 0\n") in done.stdout
     if block.stem in WRITTEN:
