@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES, TESTS = ROOT / "src" / "tfjob", ROOT / "tests"
 TIERS = ("unit", "local", "cluster", "node", "long")
-PROGRAMS = ("templates", "plan/build/programs")
+PROGRAMS = ("templates", "programs", "plan/build/programs")
 """Folders of programs for users and for their images."""
 COMMANDS = "cli/commands"
 """Of these `test_commands.py` wants a golden output each."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from tfjob.api import quantity
 from tfjob.api.objects import JOB_MOUNT_PATH, JOB_VOLUME, NEEDED_MODULE, Pod, own_claim_name
-from tfjob.local.inputs import environment, gpus, images
+from tfjob.local.inputs import environment, gpus, images, keras_layer
 from tfjob.local.inputs.references import Node, References
 from tfjob.local.pod.network import LOOPBACK, Peer, rewrite_own_ports, rewrite_peers
 from tfjob.local.sandbox import pod_spec
@@ -117,7 +117,10 @@ def assemble(
         "containers": [specs[container["name"]] for container in mains],
     }
     secrets: pod_spec.Secrets = {
-        "env": {name: texts.of_all(name, value.variables()) for name, value in variables.items()},
+        "env": {
+            name: keras_layer.with_layer(texts.of_all(name, value.variables()), folder)
+            for name, value in variables.items()
+        },
         "files": {
             volume: {
                 path: {"data": base64.b64encode(file.data).decode(), "mode": file.mode} for path, file in files.items()

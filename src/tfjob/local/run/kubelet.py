@@ -5,6 +5,7 @@ It keeps nothing important in memory: after a crash, the next kubelet finds ever
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from tfjob.api.objects import (
 )
 from tfjob.controller.actions import Event
 from tfjob.durations import USUAL, Durations
-from tfjob.local.inputs import gpus
+from tfjob.local.inputs import gpus, keras_layer
 from tfjob.local.inputs.images import ImageError
 from tfjob.local.inputs.references import MissingReference
 from tfjob.local.pod.assembly import Machine, assemble
@@ -49,6 +50,7 @@ STARTING_SECONDS = 0.5
 """How long one round may start pods: Ctrl-C and the reports of other pods wait meanwhile."""
 UNKNOWN = "ContainerStatusUnknown"
 READINESS = ("ContainersReady", "Ready")
+_VERSION = re.compile(r"[\w.]{1,30}")
 
 
 class Report(msgspec.Struct, rename="camel"):
@@ -100,6 +102,7 @@ class Kubelet:
     hurry: bool = False
     """Set to end stopping pods at once."""
     _told_cold: set[str] = field(default_factory=set)
+    _told_layer: set[str] = field(default_factory=set)
     _watched: dict[str, _Watched] = field(default_factory=dict)
     _network_version: int = -1
 
@@ -215,6 +218,7 @@ class Kubelet:
     def _report(self, pod: Pod, watched: _Watched) -> None:
         # Checked before reading: a dead supervisor writes nothing more.
         alive = supervisor.alive(watched.folder)
+        self._tell_keras_layer(watched)
         status_file = watched.folder / "status.json"
         found = file_version(str(status_file))
         if found == watched.seen and alive:
@@ -234,6 +238,20 @@ class Kubelet:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
+
+    def _tell_keras_layer(self, watched: _Watched) -> None:
+        """Report once per run that its replicas use the Keras layer, which then writes a file."""
+        run = watched.run
+        if run.uid in self._told_layer:
+            return
+        try:
+            version = (watched.folder / keras_layer.REPORT_FILE).read_text(errors="replace")
+        except OSError:
+            return
+        self._told_layer.add(run.uid)
+        if _VERSION.fullmatch(version):
+            message = f"Keras {version} trains on several workers with the compatibility layer of tfjob"
+            self.publish(run, Event("KerasLayer", f"{message} ({keras_layer.SWITCH}=0 turns it off)"))
 
     def _end(self, pod: Pod, watched: _Watched) -> None:
         """Stop a deleted pod; once its processes have ended, remove its row. Its logs stay."""

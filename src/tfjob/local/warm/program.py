@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tfjob.local.sandbox.pod_spec import ContainerPlan
 
 
+_KERAS_LAYER = os.path.join(__file__.rpartition("/local/")[0], "programs", "keras_layer")
+
+
 class Imported:
     """What the import of TensorFlow read and changed; `born_with` is the environment before the import."""
 
@@ -65,6 +68,7 @@ def run(become: container.Become, imported: Imported) -> None:
         become.start_cold(reason)
     _renew_interpreter(plan, script)
     os.environ.update(imported.variables)  # the program's own import of TensorFlow does not set them again
+    _load_keras_layer()
     _watch_variables(become, imported)
     body = _of_module(module) if module else _of_script(script)
     sys.argv = ["-m" if module else script, *args]
@@ -130,6 +134,18 @@ def _renew_interpreter(plan: ContainerPlan, script: str) -> None:
     processes.show_words(plan["argv"])
     processes.show_variables(dict(os.environ))
     syscalls.set_process_name(os.path.basename(plan["argv"][0]))
+
+
+def _load_keras_layer() -> None:
+    """Load the layer that a cold start imports from the first folder of PYTHONPATH."""
+    if os.environ.get("PYTHONPATH", "").partition(os.pathsep)[0] == _KERAS_LAYER:
+        loader = importlib.machinery.SourceFileLoader("tfjob_keras_layer", f"{_KERAS_LAYER}/sitecustomize.py")
+        layer = types.ModuleType(loader.name)
+        try:
+            loader.exec_module(layer)
+        except OSError:
+            return  # a volume hides it, as in a cold start
+        layer.install()
 
 
 def reset_signals() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tfjob.durations import USUAL, Durations, durations_from
-from tfjob.local.inputs import gpus
+from tfjob.local.inputs import gpus, keras_layer
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.pod.assembly import Assembled, Machine
 from tfjob.local.sandbox.pod_spec import ContainerSpec
@@ -120,7 +120,7 @@ class WarmStart:
             raise
 
     def _facts(self, ready: Assembled, container: ContainerSpec) -> Start:
-        env = ready.secrets["env"][container["name"]]
+        env = keras_layer.without_layer(ready.secrets["env"][container["name"]])
         argv = container["argv"]  # without the values of Secrets: the reason for a cold start may quote it
         return Start(
             argv=argv,
