@@ -1,0 +1,179 @@
+"""A training in the style of TensorFlow's tutorial for several workers: Keras `fit` under MultiWorkerMirroredStrategy.
+
+Without TF_CONFIG it trains alone. Each argument is a part to run, and each part prints its result as a line of JSON:
+
+    fit        `fit` with validation data and callbacks, then `evaluate` and `predict`
+    loop       the same training as a custom loop
+    backup     the training of `fit` with BackupAndRestore; waits before epoch 2 until the file `go` exists
+    refused    models that several workers would train differently from one
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+EPOCHS, BATCH = 4, 48
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(240, 6, 6, 1)).astype("float32")
+LABELS = np.abs(IMAGES[:, 2, 2:5, 0]).argmax(axis=1)
+has_peers = "TF_CONFIG" in os.environ
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if has_peers else tf.distribute.get_strategy()
+
+
+def dataset(images: Any = IMAGES, labels: Any = LABELS) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH)
+
+
+def build(**options: Any) -> keras.Model:
+    keras.utils.set_random_seed(7)
+    model = keras.Sequential(
+        [
+            keras.Input((6, 6, 1)),
+            keras.layers.Conv2D(8, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(16, activation="relu"),
+            keras.layers.Dense(3),
+        ]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=loss, metrics=["accuracy"], **options)
+    return model
+
+
+def learning_rate(epoch: int) -> float:
+    return 0.01 / (1 + epoch)
+
+
+def report(part: str, model: keras.Model, **result: Any) -> None:
+    weights = [float(np.abs(weight).sum()) for weight in model.get_weights()]
+    print(json.dumps({"part": part, "weights": weights, **result}), flush=True)
+
+
+def fit() -> None:
+    with strategy.scope():
+        model = build()
+    callbacks = [
+        keras.callbacks.LearningRateScheduler(learning_rate),
+        keras.callbacks.EarlyStopping(monitor="val_loss", patience=EPOCHS),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+    held_out = dataset(IMAGES[:96], LABELS[:96])
+    history = model.fit(dataset(), epochs=EPOCHS, validation_data=held_out, callbacks=callbacks, verbose=2).history
+    report(
+        "fit",
+        model,
+        loss=history["loss"],
+        accuracy=history["accuracy"],
+        val_loss=history["val_loss"],
+        evaluated=model.evaluate(dataset(), verbose=0),
+        predicted=model.predict(dataset(IMAGES[:100], LABELS[:100]), verbose=0)[::9].tolist(),
+    )
+
+
+def loop() -> None:
+    """Train without `fit`, as the tutorial for custom loops does."""
+    with strategy.scope():
+        model = build()
+        optimizer = model.optimizer
+        optimizer.build(model.trainable_variables)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+
+    def step(batch: Any) -> Any:
+        images, labels = batch
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(loss_of(labels, model(images, training=True)), global_batch_size=BATCH)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function
+    def train(batch: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(step, args=(batch,)), axis=None)
+
+    batches = strategy.experimental_distribute_dataset(dataset()) if has_peers else dataset()
+    losses = []
+    for epoch in range(EPOCHS):
+        optimizer.learning_rate.assign(learning_rate(epoch))
+        losses.append(float(np.mean([float(train(batch)) for batch in batches])))
+    report("loop", model, loss=losses)
+
+
+class Gate(keras.callbacks.Callback):
+    """Print each epoch, and wait before epoch 2 until the file `go` exists."""
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        print(f"epoch {epoch} begins", flush=True)
+        while epoch == 2 and not os.path.exists("go"):
+            time.sleep(0.05)
+
+
+def backup() -> None:
+    with strategy.scope():
+        model = build()
+    callbacks = [
+        keras.callbacks.LearningRateScheduler(learning_rate),
+        keras.callbacks.BackupAndRestore("backup"),
+        Gate(),
+    ]
+    history = model.fit(dataset(), epochs=EPOCHS, callbacks=callbacks, verbose=0).history
+    report("backup", model, loss=history["loss"])
+
+
+def refused() -> None:
+    for name, case in CASES.items():
+        try:
+            case()
+        except RuntimeError as error:
+            print(json.dumps({"part": "refused", "case": name, "error": str(error)}), flush=True)
+        else:
+            sys.exit(f"{name} was not refused")
+
+
+def compiled_outside() -> None:
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(dataset(), verbose=0)
+
+
+def train_with(**options: Any) -> None:
+    with strategy.scope():
+        model = build(**options)
+    model.fit(dataset(), verbose=0)
+
+
+def metric_outside() -> None:
+    metric = keras.metrics.SparseTopKCategoricalAccuracy(2)
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=[metric])
+    model.fit(dataset(), verbose=0)
+
+
+def backup_on_one_worker() -> None:
+    with strategy.scope():
+        model = build()
+    is_chief = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0
+    callbacks = [keras.callbacks.BackupAndRestore("backup")] if is_chief else []
+    model.fit(dataset(), callbacks=callbacks, verbose=0)
+
+
+CASES = {
+    "compiled outside": compiled_outside,
+    "metric outside": metric_outside,
+    "jit_compile": lambda: train_with(jit_compile=True),
+    "steps_per_execution": lambda: train_with(steps_per_execution=2),
+}
+PARTS = {"fit": fit, "loop": loop, "backup": backup, "refused": refused}
+for argument in sys.argv[1:]:
+    PARTS[argument]()
+sys.stdout.flush()
+os._exit(0)  # TensorFlow's servers may take seconds to end
