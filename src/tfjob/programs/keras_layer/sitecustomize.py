@@ -151,7 +151,7 @@ class Layer(object):
 
     def check_variables(self, model, strategy):
         """Refuse variables of one worker only: they would not be equal, and metrics would not count other workers."""
-        for variable in state(model) + model.metrics_variables:
+        for variable in model.trainable_variables + model.metrics_variables + optimizer_variables(model):
             if not strategy.extended.variable_created_in_scope(variable._value):
                 self.refuse(
                     "%s was created outside strategy.scope(), so every worker would have its own" % variable.path,
@@ -186,7 +186,7 @@ class Layer(object):
         restored = self.of_chief(strategy, restored)
         if restored:
             model._initial_epoch = restored - 1
-            for variable in state(model):
+            for variable in model.variables + optimizer_variables(model):
                 variable.assign(self.of_chief(strategy, variable._value))
 
     def save(self, original, callback):
@@ -225,9 +225,8 @@ class Layer(object):
             self.report = None
 
 
-def state(model):
-    """Return the variables that training changes, except for those of metrics."""
-    return list(model.variables) + list(getattr(model.optimizer, "variables", ()))
+def optimizer_variables(model):
+    return list(getattr(model.optimizer, "variables", ()))
 
 
 def bind(original, function):
