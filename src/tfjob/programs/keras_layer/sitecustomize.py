@@ -16,13 +16,16 @@ SWITCH = "TFJOB_KERAS_LAYER"  # the value 0 turns the layer off
 REPORT = "TFJOB_KERAS_REPORT"  # names a file, to which the layer writes the version of Keras when it is first used
 TRAINER = "keras.src.backend.tensorflow.trainer"
 BACKUP = "keras.src.callbacks.backup_and_restore"
-KNOWN = {
-    "3.15.1": {
-        TRAINER: "a639e89bb357751ea7e987dd071ae1c0045627266b000c5b6093e49fbcfe67f5",
-        BACKUP: "d7be0e74e2fd0e4cba3c5b77eb2be9e99b70d65d2920f51ce91a98c1c01347df",
-    },
+VERSIONS = ("3.12.", "3.13.", "3.14.", "3.15.")
+DIGESTS = {
+    TRAINER: (
+        "a2d27809c892984dbe407d7b6c4ca368bfa84318820f979681b904825c63b78c",
+        "2bf9eb6fdeddf0a32d047fa0733c9a41975795c35ce597d54cec8057004eff25",
+        "a639e89bb357751ea7e987dd071ae1c0045627266b000c5b6093e49fbcfe67f5",
+    ),
+    BACKUP: ("d7be0e74e2fd0e4cba3c5b77eb2be9e99b70d65d2920f51ce91a98c1c01347df",),
 }
-"""The SHA-256 of the modules whose functions are replaced, by the version of Keras."""
+"""The SHA-256 of the modules whose functions are replaced, in these versions of Keras."""
 
 
 def install():
@@ -64,9 +67,11 @@ def replace_functions():
 
         from keras.src.version import __version__ as version
 
-        for module, digest in KNOWN[version].items():
+        if not version.startswith(VERSIONS):
+            return
+        for module, digests in DIGESTS.items():
             with open(sys.modules[module].__file__, "rb") as source:
-                if hashlib.sha256(source.read()).hexdigest() != digest:
+                if hashlib.sha256(source.read()).hexdigest() not in digests:
                     return
         layer = Layer(sys.modules[TRAINER], sys.modules[BACKUP], version)
         for owner, name, function in layer.functions():
