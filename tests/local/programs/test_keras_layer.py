@@ -21,7 +21,7 @@ TRAINER = "keras.src.backend.tensorflow.trainer"
 LOOK = f"""
 import sys
 import {TRAINER} as trainer
-print(trainer.reduce_per_replica(), type(sys.meta_path[0]).__name__)
+print(trainer.reduce_per_replica(), any(type(one).__name__ == 'Finder' for one in sys.meta_path))
 """
 
 
@@ -48,8 +48,7 @@ def put_keras(folder: Path, version: str) -> None:
 def test_a_keras_that_the_layer_does_not_know_stays_as_it_is(tmp_path: Path, version: str) -> None:
     """The version alone is not enough: the files must be those that the layer was written for."""
     put_keras(tmp_path, version)
-    assert python(tmp_path, LOOK).startswith("original ")
-    assert "Finder" not in python(tmp_path, LOOK)  # it has done its work
+    assert python(tmp_path, LOOK) == "original False"
 
 
 def test_the_layer_knows_the_keras_of_the_tests() -> None:

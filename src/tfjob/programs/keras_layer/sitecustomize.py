@@ -90,6 +90,7 @@ class Layer(object):
         self.backup = backup
         self.version = version
         self.report = os.environ.get(REPORT)
+        self.share = None
 
     def functions(self):
         """Return the owner, the name and the replacement of each function."""
@@ -128,7 +129,7 @@ class Layer(object):
             callbacks = kwargs.get("callbacks", args[5] if len(args) > 5 else None)
             callbacks = self.tree.flatten(getattr(callbacks, "callbacks", callbacks))
             count = sum(isinstance(one, self.backup.BackupAndRestore) for one in callbacks)
-            if self.of_chief(strategy, count) != count:
+            if int(self.of_chief(strategy, [count])[0]) != count:
                 self.refuse(
                     "BackupAndRestore is not among the callbacks of every worker, so they would resume differently",
                     "Pass it on every worker; only the chief writes the backup.",
@@ -188,11 +189,13 @@ class Layer(object):
             original(callback, logs)
             if self.backup.file_utils.exists(callback._weights_path):
                 restored = 1 + (model._initial_epoch or 0)
-        restored = self.of_chief(strategy, restored)
+        restored = int(self.of_chief(strategy, [restored])[0])
         if restored:
             model._initial_epoch = restored - 1
-            for variable in model.variables + optimizer_variables(model):
-                variable.assign(self.of_chief(strategy, variable._value))
+            variables = model.variables + optimizer_variables(model)
+            values = self.of_chief(strategy, [variable._value for variable in variables])
+            for variable, value in zip(variables, values):
+                variable.assign(value)
 
     def save(self, original, callback):
         strategy = callback.model.distribute_strategy
@@ -204,21 +207,23 @@ class Layer(object):
         if not self.has_peers(strategy) or strategy.extended._is_chief:
             original(callback, logs)
 
-    def of_chief(self, strategy, value):
-        """Return the chief's value on every worker: an int, or a tensor like the variable `value`."""
+    def of_chief(self, strategy, values):
+        """Return the values, numbers or tensors, that the chief has."""
         tf = self.tf
-        as_int = isinstance(value, int)
-        kind = tf.int64 if as_int else value.dtype
-        carrier = kind if kind.is_floating else tf.int64
+        values = [tf.convert_to_tensor(value) for value in values]
+        # Collectives support few types of integers.
+        carried = [value if value.dtype.is_floating else tf.cast(value, tf.int64) for value in values]
+        if self.share is None:
 
-        @tf.autograph.experimental.do_not_convert
-        def own():
-            tensor = tf.cast(value, carrier)
-            is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
-            return tensor if is_first else tf.zeros_like(tensor)
+            def of_first(tensors):
+                is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+                return [tf.where(is_first, tensor, tf.zeros_like(tensor)) for tensor in tensors]
 
-        total = strategy.reduce("SUM", strategy.run(own), axis=None)
-        return int(total) if as_int else tf.cast(total, kind)
+            def share(tensors):
+                return [strategy.reduce("SUM", one, axis=None) for one in strategy.run(of_first, args=(tensors,))]
+
+            self.share = tf.function(share, autograph=False)  # TensorFlow warns when a strategy runs eagerly
+        return [tf.cast(total, value.dtype) for total, value in zip(self.share(carried), values)]
 
     def report_use(self):
         if self.report:
