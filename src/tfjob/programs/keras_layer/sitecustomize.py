@@ -90,7 +90,7 @@ class Layer(object):
         self.backup = backup
         self.version = version
         self.report = os.environ.get(REPORT)
-        self.share = None
+        self.add = None
 
     def functions(self):
         """Return the owner, the name and the replacement of each function."""
@@ -100,6 +100,7 @@ class Layer(object):
             (model, "fit", self.fit),
             (model, "_maybe_symbolic_build", self.build),
             (model, "_make_function", self.make_function),
+            (model, "_get_metrics_result_or_logs", self.results),
             (model, "predict_on_batch", self.predict_on_batch),
             (backup, "on_train_begin", self.restore),
             (backup, "_save_model", self.save),
@@ -169,8 +170,32 @@ class Layer(object):
             if model.jit_compile:
                 self.refuse("XLA cannot compile steps that several workers share", "Compile with jit_compile=False.")
             if model.steps_per_execution != 1:
-                self.refuse("it supports one step per execution", "Compile with steps_per_execution=1.")
+                self.refuse("it runs one step per execution", "Compile with steps_per_execution=1.")
+            if step_function == model.train_step:
+                self.check_training(model)
         return original(model, step_function)
+
+    def check_training(self, model):
+        """Refuse what Keras computes from the part of a batch that one worker has, instead of the whole batch."""
+        optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+            if getattr(optimizer, name, None) is not None:
+                self.refuse("%s would clip the gradients of each worker before they are added" % name, "Remove it.")
+        for loss in self.tree.flatten(model.loss):
+            if getattr(loss, "reduction", None) == "mean_with_sample_weight":
+                self.refuse(
+                    "mean_with_sample_weight would divide by the weights of one worker",
+                    "Use another reduction for the loss.",
+                )
+
+    def results(self, original, model, logs):
+        """Keras calls this after each epoch. Variables such as those of BatchNormalization get the workers' mean."""
+        strategy = model.distribute_strategy
+        if self.has_peers(strategy):
+            changing = [one for one in model.non_trainable_variables if one._value.dtype.is_floating]
+            for variable, total in zip(changing, self.sum(strategy, [one._value for one in changing])):
+                variable.assign(total / strategy.num_replicas_in_sync)
+        return original(model, logs)
 
     def predict_on_batch(self, original, model, x):
         if self.has_peers(model.distribute_strategy):
@@ -208,22 +233,27 @@ class Layer(object):
             original(callback, logs)
 
     def of_chief(self, strategy, values):
-        """Return the values, numbers or tensors, that the chief has."""
+        return self.sum(strategy, values, only_chief=True)
+
+    def sum(self, strategy, values, only_chief=False):
+        """Return the sums of the replicas' values, which are numbers, tensors or variables."""
         tf = self.tf
+        if self.add is None:
+
+            def own(values, only_chief):
+                is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+                counts = tf.logical_or(is_first, tf.logical_not(only_chief))
+                return [tf.where(counts, value, tf.zeros_like(value)) for value in values]
+
+            def add(values, only_chief):
+                found = strategy.run(own, args=(values, only_chief))
+                return [strategy.reduce("SUM", one, axis=None) for one in found]
+
+            self.add = tf.function(add, autograph=False)  # TensorFlow warns when a strategy runs eagerly
         values = [tf.convert_to_tensor(value) for value in values]
         # Collectives support few types of integers.
         carried = [value if value.dtype.is_floating else tf.cast(value, tf.int64) for value in values]
-        if self.share is None:
-
-            def of_first(tensors):
-                is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
-                return [tf.where(is_first, tensor, tf.zeros_like(tensor)) for tensor in tensors]
-
-            def share(tensors):
-                return [strategy.reduce("SUM", one, axis=None) for one in strategy.run(of_first, args=(tensors,))]
-
-            self.share = tf.function(share, autograph=False)  # TensorFlow warns when a strategy runs eagerly
-        return [tf.cast(total, value.dtype) for total, value in zip(self.share(carried), values)]
+        return [tf.cast(one, value.dtype) for one, value in zip(self.add(carried, tf.constant(only_chief)), values)]
 
     def report_use(self):
         if self.report:
