@@ -81,10 +81,12 @@ def check_fit(found: dict[str, list[dict[str, Any]]], workers: int) -> dict[str,
 def check_refused(found: dict[str, list[dict[str, Any]]]) -> None:
     """Check that each worker refused each case with a sentence that says what to do."""
     words = {
-        "compiled outside": "strategy.scope()",
+        "optimizer outside": "strategy.scope()",
         "metric outside": "strategy.scope()",
         "jit_compile": "jit_compile=False",
         "steps_per_execution": "steps_per_execution=1",
+        "clipnorm": "clipnorm",
+        "weighted mean": "mean_with_sample_weight",
     }
     assert [one["case"] for one in found["refused"]].count("jit_compile") == 2
     assert {one["case"] for one in found["refused"]} == words.keys()

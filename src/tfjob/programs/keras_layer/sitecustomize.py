@@ -87,6 +87,7 @@ class Layer(object):
         self.trainer = trainer
         self.tf = trainer.tf
         self.tree = trainer.tree
+        self.policies = trainer.tf.data.experimental.AutoShardPolicy
         self.backup = backup
         self.version = version
         self.report = os.environ.get(REPORT)
@@ -101,7 +102,9 @@ class Layer(object):
             (model, "_maybe_symbolic_build", self.build),
             (model, "_make_function", self.make_function),
             (model, "_get_metrics_result_or_logs", self.results),
+            (model, "predict", self.predict),
             (model, "predict_on_batch", self.predict_on_batch),
+            (self.trainer.TFEpochIterator, "__init__", self.start_epochs),
             (backup, "on_train_begin", self.restore),
             (backup, "_save_model", self.save),
             (backup, "on_train_end", self.end),
@@ -196,6 +199,30 @@ class Layer(object):
             for variable, total in zip(changing, self.sum(strategy, [one._value for one in changing])):
                 variable.assign(total / strategy.num_replicas_in_sync)
         return original(model, logs)
+
+    def start_epochs(self, original, iterator, **kwargs):
+        """Refuse datasets of which each worker reads its own batches: Keras does not know how many there are."""
+        dataset, is_counted = kwargs.get("x"), bool(kwargs.get("steps_per_epoch"))
+        is_shared = self.has_peers(kwargs.get("distribute_strategy")) and isinstance(dataset, self.tf.data.Dataset)
+        if is_shared and not is_counted and self.sharding(dataset) == self.policies.OFF:
+            self.refuse(
+                "the dataset has AutoShardPolicy.OFF, so an epoch would skip a part of it",
+                "Pass the number of steps, or use another policy.",
+            )
+        original(iterator, **kwargs)
+
+    def predict(self, original, model, x, *args, **kwargs):
+        """Give each worker a part of each batch, because parts of files would return the rows in another order."""
+        if self.has_peers(model.distribute_strategy) and isinstance(x, self.tf.data.Dataset):
+            if self.sharding(x) == self.policies.OFF:
+                self.refuse("the dataset has AutoShardPolicy.OFF, so rows would be repeated", "Use another policy.")
+            options = self.tf.data.Options()
+            options.experimental_distribute.auto_shard_policy = self.policies.DATA
+            x = x.with_options(options)
+        return original(model, x, *args, **kwargs)
+
+    def sharding(self, dataset):
+        return dataset.options().experimental_distribute.auto_shard_policy
 
     def predict_on_batch(self, original, model, x):
         if self.has_peers(model.distribute_strategy):
