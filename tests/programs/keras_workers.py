@@ -141,12 +141,13 @@ LOSS = keras.losses.SparseCategoricalCrossentropy
 OUTSIDE = {"optimizer": keras.optimizers.SGD, "metrics": lambda: [keras.metrics.SparseTopKCategoricalAccuracy(2)]}
 
 
-def train(outside: str = "", **options: Any) -> None:
+def train(outside: str = "", clipnorm: float | None = None, **options: Any) -> None:
     """Train a model with other options; `outside` is one of OUTSIDE, created outside the scope."""
     given = {outside: OUTSIDE[outside]()} if outside else {}
     with strategy.scope():
         model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3)])
-        model.compile(**{"optimizer": "sgd", "loss": LOSS(from_logits=True), **given, **options})
+        optimizer = keras.optimizers.SGD(clipnorm=clipnorm)
+        model.compile(**{"optimizer": optimizer, "loss": LOSS(from_logits=True), **given, **options})
     model.fit(dataset(), verbose=0)
 
 
@@ -155,7 +156,7 @@ CASES = {
     "metric outside": lambda: train("metrics"),
     "jit_compile": lambda: train(jit_compile=True),
     "steps_per_execution": lambda: train(steps_per_execution=2),
-    "clipnorm": lambda: train(optimizer=keras.optimizers.SGD(clipnorm=1.0)),
+    "clipnorm": lambda: train(clipnorm=1.0),
     "weighted mean": lambda: train(loss=LOSS(from_logits=True, reduction="mean_with_sample_weight")),
 }
 PARTS = {"fit": fit, "loop": loop, "backup": backup, "refused": refused}

@@ -195,8 +195,9 @@ class Layer(object):
         """Keras calls this after each epoch. Variables such as those of BatchNormalization get the workers' mean."""
         strategy = model.distribute_strategy
         if self.has_peers(strategy):
-            changing = [one for one in model.non_trainable_variables if one._value.dtype.is_floating]
-            for variable, total in zip(changing, self.sum(strategy, [one._value for one in changing])):
+            variables = [one for one in model.non_trainable_variables if one._value.dtype.is_floating]
+            totals = self.sum(strategy, [one._value for one in variables]) if variables else []
+            for variable, total in zip(variables, totals):
                 variable.assign(total / strategy.num_replicas_in_sync)
         return original(model, logs)
 
