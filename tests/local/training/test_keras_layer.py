@@ -44,8 +44,9 @@ class Trainings:
         return results(done.stdout.splitlines())
 
     def starts(self) -> set[str]:
+        """How the replicas started; a pod that was removed when the job succeeded no longer says it."""
         replicas: list[dict[str, Any]] = status(self.tool, self.home, "train")["replicas"]  # type: ignore[assignment]
-        return {replica["start"].partition(":")[0] for replica in replicas}
+        return {replica["start"].partition(":")[0] for replica in replicas} - {""}
 
     def events(self) -> list[str]:
         shown = json.loads(self.tool.tfjob(self.home, "events", "train", "-o", "json").stdout)
