@@ -91,7 +91,8 @@ def _own_frame(stack: Sequence[str]) -> list[str]:
     inline = [index for index, frame in enumerate(frames) if _file(frame[0]) in INLINE]
     chosen = max(own or inline or [len(frames) - 1])
     hidden = len(frames) - 1 - chosen
-    return [*frames[chosen][:FRAME_LINES], *([f"  [{hidden} library frames]"] if hidden else [])]
+    note = f"  [{hidden} library frame{'s' if hidden > 1 else ''}]"
+    return [*frames[chosen][:FRAME_LINES], *([note] if hidden else [])]
 
 
 def _without_library_frames(lines: Iterable[str]) -> Iterator[str]:
@@ -136,7 +137,7 @@ def _plain(line: str) -> str:
 
 def _cut(line: str, limit: int) -> str:
     """Cut the beginning of a line that alone exceeds the limit."""
-    while _size(line) > limit:
+    while line and _size(line) > limit:
         line = line[len(line) // 8 + 1 :]
     return line
 
