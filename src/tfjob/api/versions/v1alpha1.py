@@ -168,7 +168,7 @@ def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
     if "tfPort" not in given:
         return []
     containers = template["spec"]["containers"]
-    training = training_container(containers)
+    training = training_container(template)
     place = ("containers", containers.index(training), "ports", len(training["ports"]) - 1)
     path: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec", *place)
     return [path, (*path, "containerPort")]
@@ -179,13 +179,14 @@ def _takes_port(kind: str, template: Mapping[str, Any]) -> bool:
     return _is_well_formed(template) and (kind != PS or server_container(template) is not None)
 
 
-def _with_port(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return the pod with `tfPort` as the last port of its training container."""
-    containers = [dict(container) for container in pod["containers"]]
-    container = training_container(containers)
+def _with_port(template: Object, number: int) -> Object:
+    """Return the template with `tfPort` as the last port of its training container."""
+    containers = [dict(container) for container in template["spec"]["containers"]]
+    template = {**template, "spec": {**template["spec"], "containers": containers}}
+    container = training_container(template)
     others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
-    return {**pod, "containers": containers}
+    return template
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -334,7 +335,7 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
     if isinstance(pod, dict) and scheduler:
         template = {**template, "spec": {**scheduler, **pod}}
     if "tfPort" in given and _takes_port(kind, template):
-        template = {**template, "spec": _with_port(template["spec"], given["tfPort"])}
+        template = _with_port(template, given["tfPort"])
     return {**made, "template": template}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api.defaults import training_container
 from tfjob.api.dialect import TF_JOB_NAME_LABEL, origin
 from tfjob.api.names import RUNTIME_ID_LABEL, child_metadata, job_labels, runtime_id, tensorboard_name
 from tfjob.api.objects import NEEDED_MODULE, Deployment, ObjectMeta, Service
@@ -24,7 +25,6 @@ from tfjob.plan.build.pods import template_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import representative
-from tfjob.plan.facts.tf_config import main_template_container
 
 PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
@@ -108,7 +108,7 @@ def _wishes(job: TFJob, board: TensorBoard, settings: Settings) -> list[object]:
     own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
     if settings.local_tensorboard:
         own.append(LOCAL_PROGRAM)
-    return [*own, _identity(template), _store_access(board, main_template_container(template))]
+    return [*own, _identity(template), _store_access(board, training_container(template))]
 
 
 def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, A
             "runAsGroup": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(job, board, main_template_container(template), settings)],
+        "containers": [_container(job, board, training_container(template), settings)],
     }
     spec |= _identity(template)
     if board.volumes:
