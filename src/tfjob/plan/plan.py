@@ -232,8 +232,7 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
     status = replace(_cleaning(this, status), back_off={})  # nothing starts again
-    repeated, later = _overdue(this)
-    actions = [*cleanup(this.job, this.observed), *repeated]
+    actions, later = _clean_up(this)
     expiry = run_policy.expiry(this.job, status)
     return JobPlan(status, actions, [news, *_group_news(this)], min(filter(None, [expiry, *later]), default=None))
 
@@ -249,20 +248,17 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
 def _after_the_end(this: Pass) -> JobPlan:
     """Clean up a finished job, unless v1.9 finished it, and delete it when its time to live is over."""
     status = _cleaning(this, this.job.status)
-    if record.is_adopted(status):
-        actions, later = list[Action](), list[datetime]()
-    else:
-        repeated, later = _overdue(this)
-        actions = [*cleanup(this.job, this.observed), *repeated]
+    actions, later = ([], []) if record.is_adopted(status) else _clean_up(this)
     expiry = run_policy.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
         actions.append(DeleteOwner())
     return JobPlan(status, actions, again_at=_soonest([expiry, *later], this.now))
 
 
-def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
-    """Repeat overdue deletions for a job that is finished or suspended: all its terminating pods must go."""
-    return overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
+def _clean_up(this: Pass) -> tuple[list[Action], list[datetime]]:
+    """Return the deletions of a finished job, and when to repeat those of pods that are still terminating."""
+    repeated, later = overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
+    return [*cleanup(this.job, this.observed), *repeated], later
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
@@ -285,7 +281,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
     news = [Event(events.TFJOB_SUSPENDED, text), *_group_news(this)] if fresh else []
-    repeated, later = _overdue(this)
+    repeated, later = overdue(this.observed.of(Pod), this.observed, now, this.durations)
     return JobPlan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 
