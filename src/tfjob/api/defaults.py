@@ -36,7 +36,7 @@ def with_defaults(job: TFJob) -> TFJob:
 def _replica(spec: ReplicaSpec, needs_port: bool, policy: str) -> ReplicaSpec:
     own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
     return ReplicaSpec(
-        replicas=1 if spec.replicas is None else spec.replicas,
+        replicas=spec.count,
         restart_policy=spec.restart_policy or own_policy or policy,
         template=_template(spec.template, needs_port) if spec.template else spec.template,
     )

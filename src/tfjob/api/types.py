@@ -49,6 +49,10 @@ class ReplicaSpec(Model, frozen=True):
     restart_policy: str | None = None
     template: dict[str, Any] | None = None
 
+    @property
+    def count(self) -> int:
+        return 1 if self.replicas is None else self.replicas
+
 
 class SchedulingPolicy(Model, frozen=True):
     """Instructions for a gang scheduler."""

@@ -45,10 +45,9 @@ MOST_SUGGESTIONS = 20
 
 @dataclass(frozen=True)
 class Schema:
-    """Definitions by name.
+    """Definitions by name, and hints for unknown fields by (definition, field).
 
-    The fields of definitions in `folded` are case-insensitive, and `aliases` are other spellings of them. `hints` are
-    hints for unknown fields, by (definition, field).
+    The fields of definitions in `folded` are case-insensitive, and `aliases` are other spellings of them.
     """
 
     definitions: Mapping[str, Definition]
@@ -241,9 +240,7 @@ def _read(text: str, kind: str) -> Any:
 def _scalar_hint(value: Any, kind: str) -> str:
     if kind == "string" and isinstance(value, bool | int | float):
         return QUOTE
-    if kind == "int" and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value):
-        return f"remove the quotes: {value}"
-    if kind == "bool" and isinstance(value, str) and value.lower() in ("true", "false"):
+    if isinstance(value, str) and not isinstance(_read(value.lower(), kind), str):
         return f"remove the quotes: {value.lower()}"
     if isinstance(value, list) and len(value) == 1:
         return "remove the '-' before it"
@@ -277,15 +274,9 @@ def _mapping_hint(value: Any) -> str:
 def definitions_of(struct: type[msgspec.Struct]) -> dict[str, Definition]:
     """Return the definitions of a type and of all types in it, by the name of the type."""
     found: dict[str, Definition] = {}
-    _define(struct, found)
-    return found
-
-
-def _define(struct: type[msgspec.Struct], found: dict[str, Definition]) -> str:
     hints, fields = get_type_hints(struct), msgspec.structs.fields(struct)
     words = {field.encode_name: _type_word(hints[field.name], found) + "!" * field.required for field in fields}
-    found[struct.__name__] = words
-    return struct.__name__
+    return {**found, struct.__name__: words}
 
 
 def _type_word(hint: Any, found: dict[str, Definition]) -> str:
@@ -296,7 +287,9 @@ def _type_word(hint: Any, found: dict[str, Definition]) -> str:
         return f"{{{_type_word(arguments[1], found)}}}"
     if arguments:
         return _type_word(arguments[0], found)
-    return _PYTHON_TYPES.get(hint) or _define(hint, found)
+    if hint not in _PYTHON_TYPES:
+        found |= definitions_of(hint)
+    return _PYTHON_TYPES.get(hint, hint.__name__)
 
 
 @cache

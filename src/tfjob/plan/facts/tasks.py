@@ -46,9 +46,7 @@ def desired(job: TFJob) -> tuple[Task, ...]:
 def replicas_of(job: TFJob, replica_type: str) -> int:
     """Return the number of tasks of a type: 1 if unset, and at most MOST_REPLICAS even if the spec is not validated."""
     replica = job.spec.tf_replica_specs.get(replica_type)
-    if replica is None:
-        return 0
-    return 1 if replica.replicas is None else min(replica.replicas, MOST_REPLICAS)
+    return min(replica.count, MOST_REPLICAS) if replica else 0
 
 
 def policy_of(job: TFJob, task: Task) -> str:
