@@ -1,7 +1,6 @@
 """What a pod needs to use a node's accelerators: host drivers, environment variables, a resource's current name.
 
-The operator's configuration has an entry for each resource name, which is applied when a pod is created. The stored job
-does not change.
+The operator's configuration has an entry for each resource name. It changes new pods, but not the stored job.
 """
 
 from __future__ import annotations

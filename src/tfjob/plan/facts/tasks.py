@@ -185,7 +185,6 @@ def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
 def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:
     """Return whether a pod belongs to an earlier attempt.
 
-    If a task is not in `started`, no pod of the attempt that is due has been seen. The old pod then stays stale even if
-    the kubelet restarts it in place.
+    Until a pod of the due attempt has been seen (`started`), the old pod stays stale even if it restarts in place.
     """
     return attempt_of(pod) < due or (task not in started and made_for(pod) < due)
