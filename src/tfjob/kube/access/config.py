@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from tfjob.api.suggest import did_you_mean
 from tfjob.kube.access import kubeconfig
-from tfjob.kube.access.credentials import CertificateFiles, Credential, Fixed, TokenFile, basic, bearer, contents
+from tfjob.kube.access.credentials import CertificateFiles, Credential, TokenFile, basic, bearer, contents
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.exec_credentials import PluginCredential
 from tfjob.kube.access.kubeconfig import Cluster, Context, Kubeconfig, User
@@ -30,7 +30,7 @@ class Access:
     server: str
     namespace: str = "default"
     context: str = ""
-    credential: Credential = field(default_factory=Fixed, repr=False)
+    credential: Credential = field(default_factory=Credential, repr=False)
     trust: Trust = field(default_factory=Trust, repr=False)
     proxy: str = field(default="", repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
@@ -127,7 +127,7 @@ def _credential(
     if user is None:
         if context.user:
             raise ConfigError(f"context {name}: the kubeconfig does not define its user {context.user!r}")
-        return Fixed()
+        return Credential()
     who = f"user {context.user}"
     if user.auth_provider and not (
         user.token or user.plugin or user.client_certificate or user.client_certificate_data
@@ -144,7 +144,7 @@ def _credential(
         return PluginCredential(user.plugin, cluster, who, environ)
     if user.client_certificate and user.client_key and not (user.client_certificate_data or user.client_key_data):
         return CertificateFiles(Path(user.client_certificate), Path(user.client_key), header)
-    return Fixed(header, _certificate(user, who))
+    return Credential(header, _certificate(user, who))
 
 
 def _certificate(user: User, who: str) -> Certificate | None:

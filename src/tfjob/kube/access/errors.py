@@ -36,9 +36,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
     """The object that a response is about."""
 
     name: str = ""
-    group: str = ""
     kind: str = ""
-    uid: str = ""
     causes: list[Cause] | None = None
     retry_after_seconds: int = 0
 
@@ -61,7 +59,7 @@ class ApiError(KubeError):
     def __init__(
         self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0
     ) -> None:
-        super().__init__(message or reason or f"the API server answered with HTTP status {code}")
+        super().__init__(message or f"the API server answered with HTTP status {code}")
         self.code = code
         self.is_transient = code >= 500 or code == 429
         self.reason = reason
@@ -120,18 +118,19 @@ TEXT_LIMIT = 500
 
 
 def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
+    """Return the error of a response; `code` 0 means that the Status in its body has the code."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=" ".join(bytes(body).decode(errors="replace").split())[:TEXT_LIMIT])
+    code = code or status.code or 500
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
     seconds = _seconds(retry_after)
     if not seconds and status.details:
         seconds = float(status.details.retry_after_seconds)
     if not seconds and kind is TooManyRequests:
         seconds = 1.0
-    message = status.message or f"the API server answered with HTTP status {code}"
-    return kind(code, status.reason, message, status.details, seconds)
+    return kind(code, status.reason, status.message, status.details, seconds)
 
 
 def _seconds(retry_after: str) -> float:

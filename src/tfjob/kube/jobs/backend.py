@@ -169,7 +169,7 @@ class KubeBackend:
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
         found = await self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name)
-        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job))
+        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job), type=dict)
         version = await server_version(self.client)
         return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
 
