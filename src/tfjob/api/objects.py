@@ -161,9 +161,10 @@ class Pod(StoredObject, frozen=True):
     @property
     def obstacles(self) -> list[str]:
         """Why the pod does not run yet: it cannot be scheduled, or containers wait."""
-        unscheduled = [one for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+        unmet = [one for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False"]
         waiting = [one.state.waiting for one in self.status.container_statuses if one.state.waiting]
-        return [": ".join(filter(None, (one.reason, one.message))) for one in (*unscheduled, *waiting)]
+        reasons = [*((one.reason, one.message) for one in unmet), *((one.reason, one.message) for one in waiting)]
+        return [": ".join(filter(None, reason)) for reason in reasons]
 
     def port(self, target: int | str) -> int | None:
         """Return the number of a port, which may be given by name; None if no container has a port of that name."""

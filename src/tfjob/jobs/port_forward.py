@@ -78,10 +78,7 @@ class Place(Protocol):
         """Return the pods of a Deployment, or those that a Service selects."""
 
     async def connect(self, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copy data both ways between a connection and a port of a pod, until both sides end.
-
-        If the pod does not accept the connection, raise an exception with a message for users.
-        """
+        """Copy data both ways until both sides end. If the pod refuses, raise an exception with a message for users."""
 
 
 @dataclass(frozen=True)

@@ -157,13 +157,13 @@ def test_the_answer_depends_on_the_user(access: Access) -> None:
         robot = replace(access, credential=Credential(bearer(await token(client, namespace))))
         async with Client(robot) as limited:
             with pytest.raises(Forbidden, match=r"system:serviceaccount:.*:robot"):
-                await limited.list(PODS, namespace)
+                await limited.list(PODS, namespace, type=dict)
         async with Client(replace(access, impersonation=(("Impersonate-User", "jane"),))) as jane:
             with pytest.raises(Forbidden, match='User "jane"'):
                 await jane.create(PODS, namespace, pod("a"))
         async with Client(replace(access, credential=Credential("Bearer nonsense"))) as nobody:
             with pytest.raises(Unauthorized):
-                await nobody.list(PODS, namespace)
+                await nobody.list(PODS, namespace, type=dict)
 
     with_client(access, test)
 

@@ -183,10 +183,7 @@ def _decoded(data: str, what: str) -> bytes:
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select; empty for none. Raises ConfigError.
-
-    As with kubectl, NO_PROXY may contain networks.
-    """
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select; empty for none. Raises ConfigError."""
     url = urlsplit(server)
     proxy = _variable(environ, f"{url.scheme}_proxy")
     if not proxy or _bypassed(url, _variable(environ, "no_proxy")):
@@ -217,6 +214,7 @@ def _bypassed(url: SplitResult, exceptions: str) -> bool:
         return True
     with suppress(ValueError):  # the host is a name, or an item is not a valid network
         address = ipaddress.ip_address(host)
+        # As with kubectl, NO_PROXY may contain networks.
         networks = (ipaddress.ip_network(item, strict=False) for item in items if "/" in item)
         return address.is_loopback or any(address in network for network in networks)
     return False

@@ -51,10 +51,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ApiError(KubeError):
-    """The API server rejected a request, with a code, a reason in CamelCase, a message and details.
-
-    `retry_after` is the number of seconds that it asks to wait; 0 if it does not ask.
-    """
+    """The API server rejected a request; `retry_after` is how many seconds it asks to wait, else 0."""
 
     def __init__(
         self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0

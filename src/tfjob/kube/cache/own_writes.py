@@ -90,10 +90,7 @@ class OwnWrites:
         return shown
 
     def missed(self, kind: str, version: str) -> set[str]:
-        """Return the owners to reconcile again after a list of a kind, all of which was `seen`.
-
-        A child that was created before the list and is not in it was deleted while no watch ran.
-        """
+        """Return the owners of children that a later list of their kind lacks: they were deleted while no watch ran."""
         return self._give_up(
             lambda _, child: child.kind == kind and _precedes(child.metadata.resource_version, version)
         )

@@ -87,10 +87,7 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the queue, one event at a time: under load, the API server must serve the requests that jobs wait for.
-
-        An event that cannot be written is dropped, because it is not worth a retry storm.
-        """
+        """Write the queue, one event at a time, because jobs wait for other requests; drop what cannot be written."""
         gathered, self._pending = self._pending, {}
         for pending in gathered.values():
             try:

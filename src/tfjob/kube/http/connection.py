@@ -58,10 +58,7 @@ class Connection(asyncio.Protocol):
     async def send(
         self, message: bytes, seconds: float | None, *, whole: bool = True, bodyless: bool = False
     ) -> Answer:
-        """Send a request and wait for its response, or only for the head of it; then `chunks` yields the rest.
-
-        Raises Broken or TimeoutError.
-        """
+        """Return the response to a request, or with `whole=False` its head. Raises Broken or TimeoutError."""
         answer = Answer(bodyless=bodyless)
         self._answer, self._whole = answer, whole
         self.transport.write(message)

@@ -41,10 +41,7 @@ class NotReady(KubeError):
 async def show(
     client: Client, jobs: Mapping[str, TFJob], port: int | None, ready: Callable[[Sequence[Board]], None]
 ) -> None:
-    """Forward a port of this machine to the TensorBoard of each job until cancelled.
-
-    A requested port can serve only one of them. Raises NotReady if a TensorBoard has no ready pod in time.
-    """
+    """Forward a port to the TensorBoard of each job until cancelled. Raises NotReady if one is not ready in time."""
     if port and len(jobs) > 1:
         hint = "Omit --port, or show one job at a time."
         raise KubeError(f"port {port} can serve one TensorBoard only, but each of these jobs has its own", hint)

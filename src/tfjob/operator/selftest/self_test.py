@@ -47,11 +47,7 @@ class NotPulled(Failed):
 
 @dataclass(frozen=True)
 class Trial:
-    """The job of a self-test.
-
-    A `test_image` contains TensorFlow and a program that trains; the default parameter server runs in `tf_image` or the
-    same image. Without a `test_image`, the tasks run the operator's `image`, without TensorFlow, and only connect.
-    """
+    """The job of a self-test; without a `test_image`, its tasks run the operator's image and only connect."""
 
     name: str
     namespace: str

@@ -27,7 +27,6 @@ from tfjob.kube.access.errors import (
     Unauthorized,
     Unreachable,
 )
-from tfjob.kube.access.tls import Certificate
 from tfjob.kube.client import client as client_module
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import LeaseLost
@@ -213,17 +212,13 @@ async def test_every_attempt_is_observed(server: ApiServer, client: Client) -> N
     assert observed == [("DELETE", 404), ("POST", 0), ("GET", 200)]
 
 
-class Rotating:
+class Rotating(Credential):
     """A token that changes with each renewal."""
 
-    def __init__(self) -> None:
-        self.renewals = 0
+    renewals = 0
 
     def header(self) -> str:
         return f"Bearer {self.renewals}"
-
-    def certificate(self) -> Certificate | None:
-        return None
 
     async def renew(self) -> None:
         self.renewals += 1
