@@ -140,7 +140,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.collect(
-            self.resource, self._namespace, self._params, msgspec.Raw, self._decoded_or_named
+            self.resource, self._namespace, self._params, msgspec.Raw, self._object_or_name
         )
         undecodable = [(one.namespace, one.name) for one in listing.items if isinstance(one, _Metadata)]
         self.store.replace([one for one in listing.items if not isinstance(one, _Metadata)], undecodable)
@@ -184,7 +184,7 @@ class Reflector(Generic[T]):
             if not isinstance(error, TooManyRequests):
                 self._version = ""  # the server may no longer know our version
             raise error
-        found = self._decoded_or_named(event.object)
+        found = self._object_or_name(event.object)
         metadata, item = (found, None) if isinstance(found, _Metadata) else (found.metadata, found)
         if kind == "DELETED":
             self.store.remove(metadata.namespace, metadata.name, item)
@@ -192,7 +192,7 @@ class Reflector(Generic[T]):
             self.store.put(item)
         self._version = metadata.resource_version
 
-    def _decoded_or_named(self, raw: msgspec.Raw) -> T | _Metadata:
+    def _object_or_name(self, raw: msgspec.Raw) -> T | _Metadata:
         """Return an object, or only its name and version if it cannot be decoded."""
         self._heard = time.monotonic()
         try:

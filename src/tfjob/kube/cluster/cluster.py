@@ -93,11 +93,11 @@ class KubeCluster:
         self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
         owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
         wrappers = [storage.wrapper for storage in self._storages.values()]
-        children: list[type[Any]] = list(dict.fromkeys((*owned, *wrappers)))
         self._stores: dict[type[Any], ObjectStore[Any]] = {
-            child: ObjectStore(index=owner_uid, on_change=self._child_changed) for child in children
+            child: ObjectStore(index=owner_uid, on_change=self._child_changed)
+            for child in dict.fromkeys((Pod, *owned, *wrappers))
         }
-        self.pods: ObjectStore[Pod] = self._stores.setdefault(Pod, ObjectStore(index=owner_uid))
+        self.pods: ObjectStore[Pod] = self._stores[Pod]
         known = {child: (resources or {}).get(child, CHILD_TYPES[child].resource) for child in self._stores}
         self._resources = {
             **{child.__name__: resource for child, resource in known.items()},
@@ -107,17 +107,13 @@ class KubeCluster:
             Reflector(client, self.kinds[name].resource, partial(decode_owner, name), store, namespace)
             for name, store in self.owners.items()
         ]
-        for child in children:
+        for child, resource in known.items():
+            decode, store = CHILD_TYPES[child].decode, self._stores[child]
+            listed = partial(self._listed, child.__name__)
             # Pod groups have the labels that their scheduler documents, not ours.
             selector = "" if child is PodGroup else OURS
-            decode, store, listed = (
-                CHILD_TYPES[child].decode,
-                self._stores[child],
-                partial(self._listed, child.__name__),
-            )
-            self.reflectors.append(
-                Reflector(client, known[child], decode, store, namespace, selector, on_listed=listed)
-            )
+            reflector = Reflector(client, resource, decode, store, namespace, selector, on_listed=listed)
+            self.reflectors.append(reflector)
         if watch_nodes:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
 

@@ -88,10 +88,9 @@ def run_self_test(context: str | None, options: SelfTestOptions, say: Callable[[
 
     async def connected() -> None:
         async with Client(access, durations=durations_from(os.environ)) as client:
-            is_tf_job = (
-                options.api_version == TF_JOBS.api_version if options.api_version else await client.serves(TF_JOBS)
-            )
-            await SelfTest(client, trial, say).run(TF_JOBS if is_tf_job else TFJOBS)
+            served = TF_JOBS if await client.serves(TF_JOBS) else TFJOBS
+            wanted = {one.api_version: one for one in (TFJOBS, TF_JOBS)}.get(options.api_version or "", served)
+            await SelfTest(client, trial, say).run(wanted)
 
     asyncio.run(connected())
 
