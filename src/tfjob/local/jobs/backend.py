@@ -101,7 +101,7 @@ class LocalBackend:
         return replicas(self.store, self._run(record_))
 
     async def events(self, record_: Record) -> list[RecordedEvent]:
-        return [event for _, event in self.store.events(record_.uid)]
+        return self.store.events(record_.uid)
 
     async def storage(self, record_: Record) -> str:
         if not isinstance(record_.object, TFJob):

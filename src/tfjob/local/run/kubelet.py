@@ -57,7 +57,6 @@ class Report(msgspec.Struct, rename="camel"):
     done: bool = False
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
-    log_lost: int = 0
     cold: dict[str, str] = {}
     fork_failed: str = ""
 

@@ -77,7 +77,7 @@ def start(plan: ContainerPlan) -> Container:
 
     {"pid": the workload's pid on the host}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if a warm
     start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
-    {"cpu": seconds, "peak": bytes} when all processes have ended.
+    {"peak": bytes of memory} when all processes have ended.
     """
     fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
     return _fork(fork, lambda *pipes: _init(plan, *pipes))
@@ -174,8 +174,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         status = _wait_for(workload, plan["namespaces"])
         _send(channel, {"exited": status, "at": time.time()})
         _end_all(plan["namespaces"])
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+        _send(channel, {"peak": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024})
         os._exit(0)
     except Become:
         raise

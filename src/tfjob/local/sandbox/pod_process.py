@@ -132,7 +132,6 @@ class PodProcess:
         self._message = ""
         self._stopping = False  # the pod is to end
         self._deadline: float | None = None  # when SIGKILL follows SIGTERM
-        self._forced = False
         self._stopped = False  # a container was running when the pod was to end
         self._term = False  # SIGTERM has arrived and is not handled yet
         self._next_tick = 0.0
@@ -305,9 +304,7 @@ class PodProcess:
     def _kill_all(self, now: float) -> None:
         self._deadline = now + _KILL_PATIENCE
         for member in self._members:
-            if member.is_running:
-                self._forced = True
-                member.kill()
+            member.kill()
 
     def _finish(self) -> None:
         if not self.full:
@@ -332,11 +329,8 @@ class PodProcess:
             "containerStatuses": apps,
             "initContainerStatuses": [member.status() for member in self._init],
             "done": done,
-            "forced": self._forced,
             "stopped": self._stopped,
-            "logLost": sum(member.log_lost for member in self._members),
             "peakMemory": {member.name: member.peak_memory for member in self._members},
-            "cpuSeconds": sum(member.cpu_seconds for member in self._members),
             "pids": {member.name: member.workload_pid for member in self._members if member.workload_pid},
             "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
             "warnings": self._warnings,

@@ -192,11 +192,8 @@ class PodStatusFile(TypedDict):
     containerStatuses: list[dict[str, Any]]
     initContainerStatuses: list[dict[str, Any]]
     done: bool
-    forced: bool
     stopped: bool
-    logLost: int
     peakMemory: dict[str, int]
-    cpuSeconds: float
     pids: dict[str, int]
     binds: Binds
     warnings: list[str]

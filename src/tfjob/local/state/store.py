@@ -314,13 +314,11 @@ class Store:
                 (about, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        query = (
-            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id"
-        )
+    def events(self, about: str) -> list[RecordedEvent]:
+        query = "select time, last, count, warning, reason, message from events where about = ? order by id"
         return [
-            (id_, RecordedEvent(_time(first), _time(last), count, bool(warning), reason, message))
-            for id_, first, last, count, warning, reason, message in self.connection.execute(query, (about, after))
+            RecordedEvent(_time(first), _time(last), count, bool(warning), reason, message)
+            for first, last, count, warning, reason, message in self.connection.execute(query, (about,))
         ]
 
     # --- changes ------------------------------------------------------------------------------------------------
