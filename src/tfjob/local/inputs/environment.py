@@ -29,10 +29,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment variables of one container: `base` from host and image, overridden by `declared` of the manifest.
-
-    `secret` names the declared variables whose value contains part of a Secret and must not be shown.
-    """
+    """The variables of a container: `base` of host and image, then `declared`, of which `secret` must not be shown."""
 
     base: Mapping[str, str]
     declared: Mapping[str, str]

@@ -6,6 +6,7 @@ which GPUs are free.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -49,7 +50,7 @@ def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]
 def asked(container: Mapping[str, Any]) -> int:
     resources = container.get("resources") or {}
     groups = (resources.get("limits") or {}, resources.get("requests") or {})
-    return max(_amount(group.get(name) or 0) for group in groups for name in RESOURCES)
+    return math.ceil(max(quantity.amount_or_zero(group.get(name) or 0) for group in groups for name in RESOURCES))
 
 
 def asked_by_pod(spec: Mapping[str, Any]) -> int:
@@ -136,13 +137,6 @@ def _owner(pod: Pod) -> str:
 
 def _same(one: Pod, other: Pod) -> bool:
     return one.metadata.uid == other.metadata.uid
-
-
-def _amount(value: str | float) -> int:
-    try:
-        return quantity.whole(value)
-    except ValueError:
-        return 0  # validation reports the quantity
 
 
 def _listed(environ: Mapping[str, str]) -> int:

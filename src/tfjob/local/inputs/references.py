@@ -40,10 +40,7 @@ class References:
     secret: Callable[[str], Mapping[str, Any] | None]
 
     def find(self, kind: str, reference: Mapping[str, Any], *, binary: bool) -> dict[str, bytes] | None:
-        """Return the contents that `reference` names; None if they are missing and optional.
-
-        The `binaryData` of a ConfigMap is only included if `binary` is true: it can be files, but not variables.
-        """
+        """Return the contents of an object (`binaryData` only if `binary`); None if it is missing and optional."""
         wanted = reference.get("name") or reference.get("secretName") or ""
         document = self.config_map(wanted) if kind == CONFIG_MAP else self.secret(wanted)
         if document is None:
@@ -147,10 +144,10 @@ def _field_lines(values: Mapping[str, str]) -> str:
 
 def container_of(reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return the container that a `resourceFieldRef` names, or `default` if it names none."""
-    wanted = reference.get("containerName") or (default or {}).get("name", "")
+    wanted = reference.get("containerName") or ""
+    if default is not None and not wanted:
+        return default
     for container in (*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())):
         if container.get("name") == wanted:
             return dict(container)
-    if default is not None and not reference.get("containerName"):
-        return default
     raise Refusal(f'resourceFieldRef names container "{wanted}", but the pod has no such container')

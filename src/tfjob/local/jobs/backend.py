@@ -60,10 +60,7 @@ class LocalBackend:
     shared = False
 
     def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
-        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces.
-
-        `sleep` is all that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop.
-        """
+        """Without a `namespace`, use `default`, and take `@latest` from all; methods wait for nothing but `sleep`."""
         self.home = home
         self.store = store
         self._sleep = sleep

@@ -14,7 +14,7 @@ from tfjob.api.objects import Object, Pod, PodGroup, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
 from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
-from tfjob.local.pod.assembly import DEFAULT_GRACE
+from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.lifetime import add_run
 from tfjob.local.state.addresses import AddressError
@@ -185,7 +185,6 @@ def _terminating(stored: Stored) -> Stored:
     """Return a pod with the time by which it should be gone as its deletion time, as on a cluster."""
     if stored.metadata.deletion_timestamp is not None:
         return stored
-    seconds = msgspec.json.decode(stored.spec).get("terminationGracePeriodSeconds")
-    grace = timedelta(seconds=min(DEFAULT_GRACE if seconds is None else float(seconds), LONGEST_SECONDS))
+    grace = timedelta(seconds=min(grace_of(msgspec.json.decode(stored.spec)), LONGEST_SECONDS))
     gone_by = datetime.now(UTC).replace(microsecond=0) + grace
     return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=gone_by))

@@ -112,10 +112,7 @@ def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int, int], No
 
 
 class Become(BaseException):
-    """Raised in a warm workload, which runs its program in this process instead of calling exec.
-
-    The fork server catches it, so that no frame of the supervisor remains on the program's stack.
-    """
+    """Raised in a warm workload, so that its program runs in this process without frames of the supervisor below it."""
 
     def __init__(self, plan: ContainerPlan, channel: socket.socket, errors: int, init: int) -> None:
         super().__init__()

@@ -78,8 +78,9 @@ class ContainerProbes:
         return kind not in self._specs or self._tallies[kind][0] is True
 
     def _waiting(self) -> list[ProbeKind]:
-        startup = self.started or None
-        return [kind for kind in self._due if kind not in self._attempts and lifecycle.may_run(kind, startup)]
+        # The other probes wait for the startup probe, which does not run again once it has succeeded.
+        allowed = [kind for kind in self._due if (kind == "startup") is not self.started]
+        return [kind for kind in allowed if kind not in self._attempts]
 
     def _begin(self, kind: ProbeKind) -> None:
         spec = self._specs[kind]

@@ -41,10 +41,9 @@ def main() -> None:
 
 
 def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
-    """Supervise a pod until it ends; read the secrets from stdin and write "ready" to stdout.
+    """Read the secrets from stdin, write "ready" to stdout, and supervise a pod until it ends.
 
-    `forked` means that this process is a fork of a fork server: programs that may start warm run in forks of this
-    process, in which this function raises container.Become.
+    In a fork of a fork server, warm programs run in forks of this process, which raise container.Become.
     """
     pod_dir = os.path.realpath(pod_dir)
     with open(0, "rb", closefd=False) as pipe:

@@ -34,11 +34,8 @@ class Member:
     def __init__(self, pod: PodProcess, spec: ContainerSpec, kind: str) -> None:
         self.name = spec["name"]
         self.is_sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-        self.state: dict[str, Any] = {
-            "waiting": {
-                "reason": "PodInitializing" if kind == "init" or pod.spec["initContainers"] else "ContainerCreating"
-            }
-        }
+        reason = "PodInitializing" if pod.spec["initContainers"] else "ContainerCreating"
+        self.state: dict[str, Any] = {"waiting": {"reason": reason}}
         self.last_state: dict[str, Any] = {}
         self.workload_pid = 0
         self.peak_memory = 0

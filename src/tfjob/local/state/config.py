@@ -48,7 +48,6 @@ class ConfigError(Refusal):
     def __init__(self, path: Path, message: str, hint: str = "", *, key: str = "") -> None:
         super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
         self.path = path
-        self.key = key
 
 
 @dataclass(frozen=True, kw_only=True)

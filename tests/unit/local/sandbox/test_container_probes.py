@@ -10,7 +10,9 @@ import pytest
 from tfjob.local.sandbox.container_probes import get
 
 
-def ask(answer: bytes, headers: list[tuple[str, str]] | None = None, *, keep_open: bool = False) -> tuple[str, str, int]:
+def ask(
+    answer: bytes, headers: list[tuple[str, str]] | None = None, *, keep_open: bool = False
+) -> tuple[str, str, int]:
     """Return the problem that a probe of a server finds, the request, and the port of the server."""
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
         port = server.getsockname()[1]
