@@ -141,9 +141,11 @@ def unknown_volumes(
     jobs: Sequence[TFJob], deployments: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
 ) -> list[Problem]:
     """Return a problem for every `--volume` name that no job or Deployment has, because it is probably misspelt."""
-    known = {JOB_VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
-    pods = (document["spec"]["template"]["spec"] for document in deployments)
-    known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
+    replicas = (replica for job in jobs for replica in job.spec.tf_replica_specs.values())
+    templates = [replica.template or {} for replica in replicas] + [one["spec"]["template"] for one in deployments]
+    groups = [(template.get("spec") or {}).get("volumes") or [] for template in templates]
+    groups += [job.spec.tensor_board.volumes for job in jobs if job.spec.tensor_board is not None]
+    known = {JOB_VOLUME, *(volume.get("name", "") for volumes in groups for volume in volumes)}
     return [
         Problem("", f"--volume {name}: the manifest has no volume of that name", f"known volumes: {_words(known)}")
         for name in mapping
@@ -431,13 +433,6 @@ def _warning(at: At, message: str, hint: str = "") -> Problem:
 def _as_hint(sentence: str) -> str:
     first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
     return first + sentence[1:].removesuffix(".")
-
-
-def _all_volumes(job: TFJob) -> Iterator[Mapping[str, Any]]:
-    for replica in job.spec.tf_replica_specs.values():
-        yield from ((replica.template or {}).get("spec") or {}).get("volumes") or []
-    if job.spec.tensor_board is not None:
-        yield from job.spec.tensor_board.volumes
 
 
 def _inner(value: Mapping[str, Any], path: str) -> Any:

@@ -9,12 +9,17 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
+from tfjob.controller.kind import Key
 from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import write_whole
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
@@ -30,6 +35,30 @@ class MissingReference(Refusal):
         self.kind = kind
         self.name = name
         self.key = key
+
+
+class Secrets:
+    """The Secrets of manifests: one private file each below a folder, and nowhere else on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: Key, document: dict[str, Any]) -> None:
+        path = self._path(key)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.encode(document))
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        """Return the document of that name; None if there is none, or if the name is not valid."""
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=dict[str, Any])
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _path(self, key: Key) -> Path:
+        if "/" in key.name or "/" in key.namespace or key.name.startswith("."):
+            raise ValueError(f"{key.name!r} is not a valid name of a Secret")
+        return self._root / key.namespace / f"{key.name}.json"
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,6 @@ def assemble(
         "schema": pod_spec.SCHEMA,
         "uid": pod.metadata.uid,
         "name": pod.metadata.name,
-        "namespace": pod.metadata.namespace,
         "hostname": environment.hostname(pod),
         "level": machine.level,
         "ip": pod.status.pod_ip if machine.level != "ports" else "",

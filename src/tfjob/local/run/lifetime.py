@@ -16,13 +16,13 @@ import msgspec
 from tfjob.api.objects import Object, Pod
 from tfjob.controller.kind import Key
 from tfjob.local.inputs.images import chosen_interpreter
+from tfjob.local.inputs.references import Secrets
 from tfjob.local.run.driver_lock import acquire_driver_lock
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.provenance import PROVENANCE_FILE, provenance
-from tfjob.local.state.secrets import Secrets
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 

@@ -331,7 +331,7 @@ class PodProcess:
             "stopped": self._stopped,
             "peakMemory": {member.name: member.peak_memory for member in self._members},
             "pids": {member.name: member.workload_pid for member in self._members if member.workload_pid},
-            "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
+            "ports": sorted(self._binds.ports) if self._binds else [],
             "warnings": self._warnings,
             "cold": {member.name: member.cold_because for member in self._members if member.cold_because},
             "forkFailed": next((member.fork_failed for member in self._members if member.fork_failed), ""),

@@ -129,7 +129,6 @@ class PodSpec(TypedDict):
     schema: int
     uid: str
     name: str
-    namespace: str
     hostname: str
     level: Level
     ip: str
@@ -159,13 +158,6 @@ class Secrets(TypedDict):
     argv: NotRequired[dict[str, list[str]]]
 
 
-class Binds(TypedDict):
-    """The ports on which the pod listens, and the binds that failed."""
-
-    ports: list[int]
-    failed: list[dict[str, object]]
-
-
 class PodStatusFile(TypedDict):
     """status.json: a Kubernetes PodStatus, then what only a supervisor knows, such as the reasons for cold starts."""
 
@@ -179,7 +171,7 @@ class PodStatusFile(TypedDict):
     stopped: bool
     peakMemory: dict[str, int]
     pids: dict[str, int]
-    binds: Binds
+    ports: list[int]
     warnings: list[str]
     cold: dict[str, str]
     forkFailed: str

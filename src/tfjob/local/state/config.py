@@ -113,11 +113,9 @@ def overlay(config: Config, file: Path) -> Config:
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    if base := environ.get("XDG_CONFIG_HOME"):
-        return Path(base) / "tfjob" / "config.toml"
-    if home := environ.get("HOME"):
-        return Path(home) / ".config" / "tfjob" / "config.toml"
-    return None
+    home = environ.get("HOME")
+    base = environ.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    return Path(base, "tfjob", "config.toml") if base else None
 
 
 def project_file(start: Path) -> Path | None:
