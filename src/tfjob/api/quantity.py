@@ -48,7 +48,7 @@ def whole(value: str | float) -> int:
 
 
 def amount_or_zero(value: str | float) -> float:
-    """Return the amount; 0 if the quantity is invalid, which only validation reports."""
+    """Return the amount; 0 if the quantity is invalid, which validation reports."""
     try:
         return float(parse(value))
     except ValueError:

@@ -52,7 +52,7 @@ class Runtime:
 def resolve(
     container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path, module: str = ""
 ) -> Runtime:
-    """Return the runtime of a container, with the interpreter of tfjob if only that one has a needed `module`."""
+    """Return the runtime of a container; if only tfjob's own interpreter has a needed `module`, it uses that one."""
     image = container.get("image") or ""
     entry = find_entry(image, config) or ImageEntry(name=image, file=Path(PROJECT_FILE))
     if not (container.get("command") or entry.command or entry.args):

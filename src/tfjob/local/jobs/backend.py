@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 Sleep = Callable[[float], Awaitable[None]]
+"""All that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop."""
 
 DEFAULT_NAMESPACE = "default"
 BATCH = 1000
@@ -60,7 +61,7 @@ class LocalBackend:
     shared = False
 
     def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
-        """Without a `namespace`, use `default`, and take `@latest` from all; methods wait for nothing but `sleep`."""
+        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces."""
         self.home = home
         self.store = store
         self._sleep = sleep

@@ -75,13 +75,13 @@ def is_at_rest(store: Store, run: Run) -> bool:
 
 
 def ensure_driven(home: Home, store: Store, run: Run) -> bool:
-    """Start a background driver if a run needs one and has none; for an interrupted run, it only ends processes."""
+    """Start a background driver if a run needs one and has none."""
     if not needs_driver(run) or is_driven(run):
         return False
     root = store.run(run.root)
     if is_interrupted(run) and root is not None:
-        # Imported late: the kinds load the whole plan, which commands rarely need.
-        from tfjob.kinds import machine_kinds
+        # An interrupted run does not continue: the driver only ends the remaining processes.
+        from tfjob.kinds import machine_kinds  # imported late: the kinds load the whole plan
 
         for kind in machine_kinds():
             if kind.resource.kind == root.key.kind:
@@ -100,7 +100,7 @@ def _shown(runs: Iterable[Run]) -> list[Run]:
 
 
 def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
-    """Return the run with this name, id (`mnist.1`) or unique prefix, or `@latest`, perhaps of all namespaces."""
+    """Return the run that `name` refers to: a job's name, a run's id (`mnist.1`), `@latest`, or a unique prefix."""
     known = _shown(store.runs(None if latest_of_all and name == finding.LATEST else namespace))
     found = finding.find(known, name)
     if found is None:

@@ -51,7 +51,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def problems() -> dict[str, list[Any]]:
-    """Return [errno, text] of each capability; they are tried in a process (about 0.1 s), which `begin` may start."""
+    """Return [errno, text] of each capability, from the process that `begin` started, else from a new one (0.1 s)."""
     process = _begun.pop() if _begun else _start()
     try:
         output, _ = process.communicate(timeout=60)

@@ -65,7 +65,7 @@ class HttpGet(TcpSocket):
 
 
 class Probe(TypedDict):
-    """A probe with the kubelet's defaults, in seconds; if `grace` is None, the pod's grace period applies."""
+    """A probe in seconds, with one of `exec`, `http` and `tcp`; if `grace` is None, the pod's grace period applies."""
 
     initialDelay: float
     period: float

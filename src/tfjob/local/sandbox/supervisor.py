@@ -79,7 +79,7 @@ def alive(pod_dir: PathLike) -> bool:
 
 
 def stop(pod_dir: PathLike, grace: float | None = None) -> bool:
-    """Request SIGTERM and, after `grace` seconds (None: the pod's own), SIGKILL; a later call can only shorten this."""
+    """Request SIGTERM and, after `grace` seconds (None: the pod's own), SIGKILL; return False if the pod has ended."""
     if not alive(pod_dir):
         return False
     if grace is not None:

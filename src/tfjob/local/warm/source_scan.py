@@ -37,7 +37,7 @@ _LOG_LEVEL = re.compile(
 
 @dataclass(frozen=True)
 class ProgramText:
-    """What a source contains: (way, name) of each variable that it sets, for TensorFlow's log levels also the value."""
+    """What a source contains: each variable that it sets, as (way, name), and each log level, as (way, name, value)."""
 
     imports_tensorflow: bool = False
     sets: tuple[tuple[str, str], ...] = ()
