@@ -29,7 +29,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment variables of one container: `base` from host and image, overridden by `declared` of the manifest."""
+    """The environment variables of a container: `base` from host and image, then `declared` of the manifest."""
 
     base: Mapping[str, str]
     declared: Mapping[str, str]

@@ -28,7 +28,7 @@ def problems(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def resolve(
     container: Mapping[str, Any], *, address: str, ports: Mapping[int, int], text: Callable[[str], str]
 ) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
-    """Return the probes that this machine can run; `ports` are those that were replaced, `text` rewrites an argument."""
+    """Return the probes that this machine can run; `ports` are the replaced ones, `text` rewrites an argument."""
     found = {kind: container[field] for field, kind in FIELDS.items() if container.get(field)}
     return {
         kind: _probe(probe, container, address, ports, text)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import Object, Pod, PodGroup, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
-from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
+from tfjob.controller.kind import Child, Key, Kind, Owner, OwnerObject, Stored, decode_readable
 from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.lifetime import add_run
@@ -72,7 +72,7 @@ class LocalCluster:
         kind = self._by_type.get(child)
         if kind is None:
             return self.store.children(child, owner.metadata.uid)
-        return [_decoded(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
+        return [decode_readable(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
 
     async def create(self, child: Object) -> None:
         """Store a child. A pod gets the address of its name; a child that is itself an owner gets a run."""
@@ -165,14 +165,6 @@ class LocalCluster:
             raise Rejected("NoAddress", error.message) from None
         self.publish_notes(child.metadata.owner_references[0].uid)
         return address
-
-
-def _decoded(kind: Kind[Any], stored: Stored) -> Any:
-    """Return a child that is itself an owner; if it is invalid, as much of it as can be read."""
-    try:
-        return kind.decode(stored)
-    except Invalid as error:
-        return error.owner
 
 
 def _is_going(run: Run) -> bool:

@@ -98,7 +98,7 @@ def resolve(
     variables: Mapping[str, Mapping[str, str]],
     images: Mapping[str, Mapping[str, Path]] | None = None,
 ) -> Volumes:
-    """Return the volumes of a pod; `variables` are for subPathExpr, `images` are folders that replace those of images."""
+    """Return the volumes of a pod; `variables` are for subPathExpr, `images` maps folders of images to others."""
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
     spec = context.pod.spec

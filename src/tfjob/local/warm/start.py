@@ -58,7 +58,7 @@ class WarmStart:
         self._distrust = ""
 
     def launch(self, folder: Path, ready: Assembled) -> str | None:
-        """Fork a pod's supervisor and return its annotation: cold if nothing was started, None to call this again later."""
+        """Fork a pod's supervisor and return its annotation: cold if nothing was started, None to call again later."""
         container = ready.spec["containers"][0]
         start = self._facts(ready, container)
         named = policy.program(start)
