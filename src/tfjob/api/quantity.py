@@ -47,12 +47,12 @@ def whole(value: str | float) -> int:
     return math.ceil(parse(value))
 
 
-def amount_or_zero(value: str | float) -> float:
-    """Return the amount; 0 if the quantity is invalid, which validation reports."""
+def amount_or_zero(value: str | float) -> Fraction:
+    """Return the exact amount; 0 if the quantity is invalid, which validation reports."""
     try:
-        return float(parse(value))
+        return parse(value)
     except ValueError:
-        return 0.0
+        return Fraction()
 
 
 def _likely(text: str) -> str:

@@ -398,7 +398,7 @@ def _requested(template: Mapping[str, Any], name: str) -> float:
     containers = (template.get("spec") or {}).get("containers") or []
     resources = [container.get("resources") or {} for container in containers]
     requests = ({**(one.get("limits") or {}), **(one.get("requests") or {})} for one in resources)
-    return sum(quantity.amount_or_zero(one.get(name, 0)) for one in requests)
+    return float(sum(quantity.amount_or_zero(one.get(name, 0)) for one in requests))
 
 
 def _shown(name: str, amount: float) -> str:
