@@ -9,6 +9,7 @@ import click
 
 from tfjob.cli.completion import JOB, REPLICA
 from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
+from tfjob.cli.output import print_object
 from tfjob.errors import NotFound
 
 if TYPE_CHECKING:
@@ -76,10 +77,7 @@ def logs(
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
     if output != "text":
-        from tfjob.cli.output import print_line
-        from tfjob.jobs.output import log_line_shape
-
-        print_line(log_line_shape(line), output)
+        print_object("LogLine", line._asdict(), output, is_line=True)
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
     stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""

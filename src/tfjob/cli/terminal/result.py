@@ -9,9 +9,8 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
-from tfjob.cli.output import print_list
+from tfjob.cli.output import print_jobs
 from tfjob.jobs.backend import Record
-from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import took, verdict
 from tfjob.jobs.sync_backend import SyncBackend
 
@@ -33,7 +32,7 @@ def report_result(
     With the `width` of a terminal, also print where the files are and what to type next.
     """
     if output != "text":
-        print_list("Job", [job_shape(record) for record in records], output)
+        print_jobs(records, output)
     else:
         for record in records:
             click.echo(ending(record))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tfjob.cli.output import print_line
+from tfjob.cli.output import print_object
 from tfjob.errors import UserError
-from tfjob.jobs.output import OUTPUT_VERSION, job_shape
+from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import table
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
         news = list(changes(known, found))
         if form == "text":
             widths = _print_rows(news, columns, widths)
-        for record in news if form != "text" else ():
-            _print(record, columns, form)
+        for record in news if form == "name" else ():
+            click.echo(columns.name(record))
+        for record in news if form in ("json", "yaml") else ():
+            print_object("Job", job_shape(record), form, is_line=True)
         sys.stdout.flush()
         known = found
         time.sleep(PAUSE_SECONDS)
@@ -171,10 +173,3 @@ def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) 
     for line in lines:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     return widths
-
-
-def _print(record: Record, columns: Columns, form: str) -> None:
-    if form == "name":
-        click.echo(columns.name(record))
-    else:
-        print_line({"apiVersion": OUTPUT_VERSION, "kind": "Job", **job_shape(record)}, form)

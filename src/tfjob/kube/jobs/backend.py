@@ -205,8 +205,7 @@ class KubeBackend:
     async def delete(self, record: Record) -> None:
         if record.current:
             await self._delete_job(record)
-        if (kept := self.records.of(record.job)) is not None:
-            kept.remove()
+        self.records.remove(record.job)
 
     async def _delete_job(self, record: Record) -> None:
         namespace, name = record.job.metadata.namespace, record.name
