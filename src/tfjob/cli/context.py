@@ -128,9 +128,9 @@ def until_interrupted() -> Iterator[None]:
 
 
 def print_outages() -> None:
-    from tfjob.cli.notices import Outages, show_troubles
+    from tfjob.cli.notices import show_troubles
 
-    show_troubles(Outages(lambda text: click.echo(text, err=True)))
+    show_troubles(lambda text: click.echo(text, err=True))
 
 
 def is_quiet() -> bool:
