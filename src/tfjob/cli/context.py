@@ -39,18 +39,6 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LONGEST = timedelta(days=36500).total_seconds()
 
 
-def on_option(command: Command) -> Command:
-    return click.option(
-        "--on",
-        default="local",
-        envvar="TFJOB_ON",
-        show_default=True,
-        metavar="WHERE",
-        callback=place,
-        help="Target: local (this machine), k8s or k8s:CONTEXT (a cluster).",
-    )(command)
-
-
 def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On | None:
     """Parse the value of an `--on` option; a click callback."""
     if value is None:
@@ -59,6 +47,17 @@ def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On |
         return target.parse_target(value)
     except InvalidRequest as error:
         raise click.BadParameter(error.message, ctx, param) from None
+
+
+on_option = click.option(
+    "--on",
+    default="local",
+    envvar="TFJOB_ON",
+    show_default=True,
+    metavar="WHERE",
+    callback=place,
+    help="Target: local (this machine), k8s or k8s:CONTEXT (a cluster).",
+)
 
 
 def namespace_option(text: str, default: str = "") -> Callable[[Command], Command]:
@@ -88,15 +87,14 @@ def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> s
     return value
 
 
-def output_option(command: Command) -> Command:
-    return output_choice("text", "json", "yaml")(command)
-
-
 def output_choice(*kinds: str) -> Callable[[Command], Command]:
     """Add `-o` with the given choices; the first one is the default."""
     return click.option(
         "-o", "--output", type=click.Choice(kinds), default=kinds[0], show_default=True, help="Output format."
     )
+
+
+output_option = output_choice("text", "json", "yaml")
 
 
 def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
@@ -168,13 +166,9 @@ def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 
 def _be_plain(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if not value:
-        return
-    os.environ["NO_COLOR"] = "1"  # other libraries read it too
-    place: click.Context | None = ctx
-    while place is not None:
-        place.color = False
-        place = place.parent
+    if value:
+        os.environ["NO_COLOR"] = "1"  # other libraries read it too
+        ctx.color = False
 
 
 def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
