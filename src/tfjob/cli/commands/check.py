@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--on",
     default=None,
     metavar="WHERE",
-    callback=place,
+    type=place,
     help="Also check against a target: local (this machine), k8s or k8s:CONTEXT.",
 )
 @click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")

@@ -62,11 +62,11 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
     print_jobs(found, output, lines)
 
 
-def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | None:
+def _age(value: str) -> timedelta:
     """Parse a duration that must have a unit: `--older 3` may mean days, and what it deletes is gone."""
     if value.isdecimal():
-        raise click.BadParameter(f"{value!r} has no unit: use s, m, h, d or w, such as 30d", ctx, param)
-    return time_span(ctx, param, value)
+        raise click.BadParameter(f"{value!r} has no unit: use s, m, h, d or w, such as 30d")
+    return time_span(value)
 
 
 @click.command()
@@ -74,7 +74,7 @@ def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | 
     "--older",
     default="30d",
     show_default=True,
-    callback=_age,
+    type=_age,
     metavar="AGE",
     help="Delete only runs that ended longer ago than this, such as 12h or 30d.",
 )

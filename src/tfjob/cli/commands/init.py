@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+import sys
+from pathlib import Path
 
 import click
 
 from tfjob.cli.context import is_quiet
+from tfjob.cli.examples import listed
 from tfjob.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEMPLATES = {
     "multi-worker": "two workers that train one model together",
@@ -36,8 +36,6 @@ def init(template: str, folder: str, force: bool) -> None:
     The scripts generate their own data, print a falling loss, write summaries for TensorBoard, and resume from their
     last checkpoint. The job is named after FOLDER or, without one, after the template.
     """
-    from pathlib import Path
-
     target = Path(folder)
     job = _job_name(template, target)
     files = _files(template, job)
@@ -72,8 +70,6 @@ def _files(template: str, job: str) -> dict[str, bytes]:
 
 
 def _next_commands(name: str, folder: Path) -> str:
-    import shlex
-
     manifest = shlex.quote(str(folder / MANIFEST))
     commands = {
         f"tfjob run {manifest}": "run the job",
@@ -83,15 +79,11 @@ def _next_commands(name: str, folder: Path) -> str:
     }
     if command := _missing_tensorflow(folder):
         commands = {command: "install TensorFlow, which is missing", **commands}
-    width = max(map(len, commands))
-    return "\n".join(f"  {command:<{width}}   {words}" for command, words in commands.items())
+    return "\n".join(listed(commands))
 
 
 def _missing_tensorflow(folder: Path) -> str:
     """Return the command that installs TensorFlow in the job's environment, if it is missing there."""
-    import sys
-    from pathlib import Path
-
     from tfjob.local.inputs.images import chosen_interpreter, has_module
     from tfjob.local.state.errors import Refusal
 

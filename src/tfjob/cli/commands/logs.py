@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @click.argument("replica", required=False, type=REPLICA)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the job ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines per replica.")
-@click.option(
-    "--since", callback=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h."
-)
+@click.option("--since", type=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h.")
 @click.option("-p", "--previous", is_flag=True, help="Print the logs of the previous attempt.")
 @click.option("--timestamps", is_flag=True, help="Start every line with its time.")
 @job_options

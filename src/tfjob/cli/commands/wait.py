@@ -25,7 +25,7 @@ LONGEST_PAUSE = 60.0
     show_default=True,
     help="State to wait for.",
 )
-@click.option("--timeout", callback=time_span, metavar="DURATION", help="Give up after this time, such as 90s or 5m.")
+@click.option("--timeout", type=time_span, metavar="DURATION", help="Give up after this time, such as 90s or 5m.")
 @job_options
 def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.

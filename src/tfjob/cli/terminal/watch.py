@@ -21,7 +21,7 @@ from tfjob.jobs.report import table
 
 if TYPE_CHECKING:
     from tfjob.cli.terminal.job_table import Columns
-    from tfjob.cli.terminal.terminal import Painted, Size, Terminal
+    from tfjob.cli.terminal.terminal import Painted, Terminal
     from tfjob.jobs.backend import Record
 
 T = TypeVar("T")
@@ -148,19 +148,19 @@ class Kept:
         os.kill(os.getpid(), number)
 
 
-def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
+def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: os.terminal_size) -> list[Painted]:
     from rich.text import Text
 
     from tfjob.cli.terminal.terminal import Painted
 
-    room = max(2, size.height - 2 - bool(trouble))  # less a row for the titles and one for the prompt
+    room = max(2, size.lines - 2 - bool(trouble))  # less a row for the titles and one for the prompt
     left = 0 if len(rows) <= room else len(rows) - (room - 1)
     head, *tail = table(titles, rows[left:]).split("\n")
     lines = [head, *([f"… {left} more"] if left else []), *tail] if rows else ["no jobs"]
     painted = []
     for line in [*lines, *([trouble] if trouble else [])]:
         text = Text(line)
-        text.truncate(size.width, overflow="ellipsis")
+        text.truncate(size.columns, overflow="ellipsis")
         painted.append(Painted(text.plain, text.cell_len))
     return painted
 
