@@ -11,11 +11,7 @@ from typing import TextIO
 
 
 class Troubles(logging.Handler):
-    """A log handler that reports each warning once.
-
-    An exception, or one among the arguments of a record, is the cause of a retry. Several broken watches share it, so
-    only the cause is reported, without the delay of the retry.
-    """
+    """A log handler that reports each warning once, and each cause of a retry, which several watches may share."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -23,6 +19,7 @@ class Troubles(logging.Handler):
         self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        # The cause of a retry is the exception of a record, or one among its arguments.
         causes = [*(record.exc_info or ()), *(record.args or ())]
         error = next((one for one in causes if isinstance(one, Exception)), None)
         text = f"{error}; retrying" if error else record.getMessage()

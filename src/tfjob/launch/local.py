@@ -314,10 +314,7 @@ def _listens(peer: Peer, number: int, level: str) -> str:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job in the background, and the messages of its submission.
-
-    `is_updated` is None for a new run; for a running Deployment, whether it has changed.
-    """
+    """A job in the background; `is_updated` says whether a running Deployment has changed; None for a new run."""
 
     record: Record
     messages: Sequence[str]

@@ -25,10 +25,7 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return the problems of a request and the names of its jobs and Deployments; nothing is created.
-
-    Unless it `is_placed`, check only the manifest and not whether the target can run it.
-    """
+    """Check a manifest, and whether its target can run it if it `is_placed`; return its problems and its names."""
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 
