@@ -31,11 +31,14 @@ from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.inputs.references import brought
 from tfjob.local.jobs import submission
+from tfjob.local.jobs.backend import record
+from tfjob.local.jobs.runs import ensure_driven
 from tfjob.local.jobs.submission import Submission
 from tfjob.local.pod import machine
 from tfjob.local.pod.assembly import Assembled, assemble
 from tfjob.local.pod.network import Peer, planned, with_address
 from tfjob.local.run.deployments import DeploymentKind
+from tfjob.local.run.driver_lock import start_background
 from tfjob.local.run.lifetime import Started, remove_run
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -272,19 +275,19 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
 
 def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) -> dict[str, Any]:
     """Describe a replica: `argv` and `env` as its processes get them, except for Secrets."""
-    task = task_of(pod)
+    host, task = peer.ip, task_of(pod)
+    ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
     if isinstance(owner, TFJob) and task is not None:
-        listens = _listens(peer, port(owner, task.type), ready.spec["level"])
-    else:
-        ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
-        listens = ", ".join(f"{peer.ip}:{peer.ports.get(number, number)}" for number in ports) or peer.ip
+        ports = [port(owner, task.type)]
+        # Below the level full, addresses and ports are chosen at the start.
+        host = f"{peer.name}.{peer.namespace}.svc" if ready.spec["level"] == "full" else peer.ip
     containers = [(spec, True) for spec in ready.spec["initContainers"]]
     containers += [(spec, False) for spec in ready.spec["containers"]]
     return {
         "job": owner.metadata.name,
         "replica": replica_name(pod),
         "pod": pod.metadata.name,
-        "listens": listens,
+        "listens": ", ".join(f"{host}:{peer.ports.get(number, number)}" for number in ports) or host,
         "restartPolicy": pod.spec["restartPolicy"],
         "containers": [
             {
@@ -300,13 +303,6 @@ def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) ->
             for spec, init in containers
         ],
     }
-
-
-def _listens(peer: Peer, number: int, level: str) -> str:
-    """Return the address for other replicas; below the level full, addresses and ports are chosen at the start."""
-    if level == "full":
-        return f"{peer.name}.{peer.namespace}.svc:{number}"
-    return f"{peer.ip}:{peer.ports.get(number, number)}"
 
 
 # --- submission -------------------------------------------------------------------------------------------------------
@@ -336,10 +332,6 @@ def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attac
 
 def start(prepared: LocalJobs) -> list[Submitted]:
     """Submit all jobs and start a background driver for each; update Deployments that are already running."""
-    from tfjob.local.jobs.backend import record
-    from tfjob.local.jobs.runs import ensure_driven
-    from tfjob.local.run.driver_lock import start_background
-
     with open_machine(write=True) as (home, store):
         running = [(one, submission.running_server(store, one)) for one in prepared.submissions]
         started = submit(home, store, [one for one, run in running if run is None], attached=False)

@@ -112,7 +112,7 @@ def _content(file: str) -> bytes:
 
 
 def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
-    """Return a script's manifest, or a manifest file in v1 with parameters replaced and the content of Secrets hidden."""
+    """Return a script's manifest, or a manifest in v1 with parameters replaced and the content of Secrets hidden."""
     if is_script(request.file):
         return data.decode()
     from msgspec import to_builtins

@@ -36,8 +36,11 @@ def init(template: str, folder: str, force: bool) -> None:
     The scripts generate their own data, print a falling loss, write summaries for TensorBoard, and resume from their
     last checkpoint. The job is named after FOLDER or, without one, after the template.
     """
+    from tfjob.api.manifest.script import name_of
+
     target = Path(folder)
-    job = _job_name(template, target)
+    # Jobs with the same name share storage: use the name of the folder if one was given.
+    job = name_of(f"{target.name}.py") if target.name.strip(".") else template
     files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
@@ -52,13 +55,6 @@ def init(template: str, folder: str, force: bool) -> None:
         return
     click.echo(f"wrote {' and '.join(str(target / name) for name in files)}: {TEMPLATES[template]}")
     click.echo(_next_commands(job, target))
-
-
-def _job_name(template: str, folder: Path) -> str:
-    """Return the name of the folder if one was given, else of the template: jobs with the same name share storage."""
-    from tfjob.api.manifest.script import name_of
-
-    return name_of(f"{folder.name}.py") if folder.name.strip(".") else template
 
 
 def _files(template: str, job: str) -> dict[str, bytes]:
