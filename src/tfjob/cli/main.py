@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfjob import __version__
-from tfjob.cli.exit_codes import colour
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -51,10 +50,6 @@ COMMANDS = {
 }
 
 
-def attribute(name: str) -> str:
-    return {"exec": "exec_"}.get(name, name.replace("-", "_"))
-
-
 class LazyGroup(click.Group):
     """A group that imports a command only when the command is called."""
 
@@ -67,13 +62,8 @@ class LazyGroup(click.Group):
             return None
         from tfjob.cli.context import equipped
 
-        command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), attribute(cmd_name))
-        return equipped(command, cmd_name)
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
+        function = "exec_" if cmd_name == "exec" else cmd_name.replace("-", "_")
+        return equipped(getattr(import_module(f"tfjob.cli.{entry.module}"), function), cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem

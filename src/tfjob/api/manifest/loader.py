@@ -41,9 +41,9 @@ class Part:
     prefix: Path = ()
     filled: frozenset[Path] = frozenset()
 
-    def located(self, problem: Problem, path: Path) -> Problem:
-        """Return a problem at `path` of this object with its path, line and column in the file."""
-        whole = (*self.prefix, *path)
+    def located(self, problem: Problem, path: Path | None = None) -> Problem:
+        """Return a problem of this object, or one at `path`, with its path, line and column in the file."""
+        whole = (*self.prefix, *(path_parts(problem.path) if path is None else path))
         line, column = self.document.position(whole)
         return replace(problem, path=path_text(whole), line=line, column=column, source=self.document.source)
 

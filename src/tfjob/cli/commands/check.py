@@ -8,6 +8,7 @@ import click
 
 from tfjob.cli.completion import FILE
 from tfjob.cli.context import On, is_quiet, namespace_option, output_option, place, print_outages
+from tfjob.cli.output import print_list
 
 if TYPE_CHECKING:
     from tfjob.api.problems import Problem
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     "--on",
     default=None,
     metavar="WHERE",
-    callback=place,
+    type=place,
     help="Also check against a target: local (this machine), k8s or k8s:CONTEXT.",
 )
 @click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")
@@ -51,8 +52,6 @@ def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) ->
     everything = [problem for problems, _ in found.values() for problem in problems]
     code = exit_codes.BAD_INPUT if errors(everything) else exit_codes.SUCCEEDED
     if output != "text":
-        from tfjob.cli.output import print_list
-
         print_list("Problem", [msgspec.to_builtins(problem) for problem in everything], output)
         return code
     for file, (problems, jobs) in found.items():

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import platform
+import tarfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob import __version__
+from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, open_backend, place_options
 
@@ -39,9 +45,6 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
 
     Values that look like secrets are replaced. Check the content before you send the archive.
     """
-    import platform
-
-    from tfjob import __version__
     from tfjob.jobs.output import event_shape, job_shape, replica_shape
 
     versions = f"tfjob {__version__}\npython {platform.python_version()}\n{platform.platform()}\n"
@@ -100,8 +103,6 @@ def _yaml(value: Any) -> str:
 
 def _attempt(make: Callable[[], str]) -> str:
     """Return a part, or why it is missing: an incomplete archive is better than none."""
-    from tfjob.cli import exit_codes
-
     try:
         return make()
     except Exception as error:
@@ -112,10 +113,6 @@ def _attempt(make: Callable[[], str]) -> str:
 
 
 def _write(file: Path, name: str, parts: dict[str, str]) -> None:
-    import io
-    import tarfile
-    import time
-
     file.touch(mode=0o600)
     with tarfile.open(file, mode="w:gz") as archive:
         for part, text in parts.items():

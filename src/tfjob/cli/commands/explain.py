@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.context import output_option
+from tfjob.cli.output import print_object
 
 
 @click.group()
@@ -19,7 +20,6 @@ def restarts(output: str) -> None:
 
     The table has a column for each restart policy, and shows what counts against backoffLimit.
     """
-    from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
     from tfjob.jobs.output import retry_rules
     from tfjob.jobs.report import table

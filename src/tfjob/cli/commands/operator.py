@@ -61,11 +61,11 @@ def _option(field: dataclasses.Field[Any]) -> Callable[[Function], Function]:
     elif default is True:
         names = [f"{flag}/--no-{field.name.replace('_', '-')}"]
     if isinstance(default, timedelta):
-        default, settings["callback"] = f"{default // timedelta(minutes=1)}m", time_span
+        default, settings["type"] = f"{default // timedelta(minutes=1)}m", time_span
     elif field.name.endswith("namespace"):
-        settings["callback"] = valid_namespace
+        settings["type"] = valid_namespace
     elif parse := settings.pop("parse", None):
-        settings["callback"] = _parsed(parse)
+        settings["type"] = _parsed(parse)
         default = default if callable(default) else str(default or "")
     if limits := settings.pop("range", None):
         settings["type"] = click.IntRange(*limits)
@@ -75,14 +75,14 @@ def _option(field: dataclasses.Field[Any]) -> Callable[[Function], Function]:
     return click.option(*names, field.name, default=default, **settings)
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str], Any]:
-    def callback(ctx: click.Context, param: click.Parameter, value: str) -> Any:
+def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def convert(value: str) -> Any:
         try:
             return parse(value)
         except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
+            raise click.BadParameter(str(error)) from None
 
-    return callback
+    return convert
 
 
 def _read_versions(text: str) -> ApiVersions | None:
@@ -99,7 +99,7 @@ _API_VERSIONS = click.option(
     "--api-versions",
     default="",
     metavar="LIST",
-    callback=_parsed(_read_versions),
+    type=_parsed(_read_versions),
     help="API versions to serve, separated by commas: v1, v1beta2, v1beta1, v1alpha2 and v1alpha1 of kubeflow.org, and "
     "tensorflow.org/v1alpha1; default: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
@@ -176,7 +176,7 @@ def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | No
 @click.option("--take-over", is_flag=True, help="Take over TFJobs from another operator.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
 @click.option(
-    "--timeout", default="2m", show_default=True, metavar="DURATION", callback=time_span, help="How long to wait."
+    "--timeout", default="2m", show_default=True, metavar="DURATION", type=time_span, help="How long to wait."
 )
 def install(
     settings: Settings,

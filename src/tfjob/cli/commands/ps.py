@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.context import On, is_quiet, open_backend, output_choice, place_options
+from tfjob.cli.output import print_jobs
 from tfjob.cli.terminal.job_table import Columns
 
 if TYPE_CHECKING:
@@ -42,10 +43,7 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
         rows = columns.rows(records) if form == "text" else []
         options = there.options
     if form in ("json", "yaml"):
-        from tfjob.cli.output import print_list
-        from tfjob.jobs.output import job_shape
-
-        print_list("Job", [job_shape(record) for record in records], form)
+        print_jobs(records, form)
     elif form == "name":
         for record in records:
             click.echo(columns.name(record))

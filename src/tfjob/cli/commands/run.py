@@ -20,6 +20,7 @@ from tfjob.cli.context import (
     output_option,
     print_outages,
 )
+from tfjob.cli.output import print_jobs
 from tfjob.launch.request import Request, ScriptRequest, is_script
 from tfjob.launch.target import probe_machine
 
@@ -175,12 +176,10 @@ def _run_there(request: Request, mode: str, output: str) -> int:
 
 
 def _print_started(records: Sequence[Record], output: str) -> None:
-    from tfjob.cli.output import print_list
     from tfjob.cli.terminal.result import next_commands
-    from tfjob.jobs.output import job_shape
 
     if output != "text":
-        print_list("Job", [job_shape(record) for record in records], output)
+        print_jobs(records, output)
         return
     for record in records:
         click.echo(record.name if is_quiet() else next_commands(record))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend
+from tfjob.cli.context import On, find_job, job_options, open_backend
+from tfjob.cli.output import print_job
 from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
                 record = there.refresh(record) or record
             done = f"is being {reason.lower()}" if no_wait else f"is {reason.lower()}"
             resume = f"tfjob resume {record.name}{record.options}"
-            _show(record, output, f"{record.name} {done}. To continue it: {resume}")
+            print_job(record, output, f"{record.name} {done}. To continue it: {resume}")
 
     return command
 
@@ -61,7 +62,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
             raise InvalidRequest(f"{record.id} cannot be resumed: its state is {record.state}, not Suspended")
-        _show(there.resume(record), output, f"{record.name} continues in the background")
+        print_job(there.resume(record), output, f"{record.name} continues in the background")
 
 
 @click.command()
@@ -83,7 +84,7 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
         wanted = parse_counts(counts, names_of(record.object))
         scaled(record.object, wanted)  # reject invalid counts before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
-        _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
+        print_job(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
 def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:
@@ -109,13 +110,3 @@ def _unfinished(record: Record) -> Record:
             f"To see its result: tfjob status {record.name}{record.options}",
         )
     return record
-
-
-def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.cli.output import print_object
-    from tfjob.jobs.output import job_shape
-
-    if output != "text":
-        print_object("Job", job_shape(record), output)
-    elif not is_quiet():
-        click.echo(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.context import is_quiet, namespace_option, output_option
+from tfjob.cli.output import print_list, print_object
 from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ def volume() -> None:
 @output_option
 def ls(output: str) -> None:
     """List claims with their folders and sizes."""
-    from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
     from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
@@ -41,14 +41,12 @@ def ls(output: str) -> None:
     if output != "text":
         print_list("Claim", shapes, output)
         return
-    if not shapes:
-        click.echo("no claims")
-        return
     rows = []
     for one in shapes:
         use = [size(one["bytes"]), clock(one["created"]), ",".join(one["usedBy"]) or "-"]
         rows.append([one["namespace"], one["name"], *use, one["folder"]])
-    click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
+    titles = ["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"]
+    click.echo(table(titles, rows) if rows else "no claims")
 
 
 @volume.command()
@@ -58,7 +56,6 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.cli.output import print_object
     from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users

@@ -107,7 +107,7 @@ class Screen:
             self._writer = Writer(stream) if isinstance(stream, io.TextIOWrapper) else None
         if self._writer is not None and not plain and terminal.suits(stream):
             self._view = terminal.Terminal(stream, self._writer.write)
-        self.width = self._view.size.width if self._view is not None else None
+        self.width = self._view.size.columns if self._view is not None else None
         """The width of the terminal that shows a live view."""
         self.hurries = False
         """Whether to give up, at the end, on a reader that stalls."""
@@ -117,7 +117,7 @@ class Screen:
         self._stderr, self._shares = sys.stderr, one_file(stream, sys.stderr)
         self._posted: deque[str] = deque()
         self._wake, self._over, self._painting = threading.Event(), threading.Event(), threading.Lock()
-        self._size: terminal.Size | None = None
+        self._size: os.terminal_size | None = None
         self._next = 0.0
         self._error: BaseException | None = None
         # A daemon, because a blocked write must not keep the process alive.
@@ -251,7 +251,7 @@ class Screen:
         from tfjob.cli.terminal.panel import paint, panel
 
         jobs = [one.snapshot() for one in self._shown]
-        painted = paint(panel(jobs, datetime.now(UTC), size.width, size.height, self._hint), colour=self._colour)
+        painted = paint(panel(jobs, datetime.now(UTC), *size, self._hint), colour=self._colour)
         self._size, self._next = size, time.monotonic() + CLOCK
         view.show(lines, painted)
 

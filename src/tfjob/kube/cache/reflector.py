@@ -103,10 +103,9 @@ class Reflector(Generic[T]):
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
                 logging.WARNING if trouble else logging.INFO,
-                "the watch of %s ended: %s%s; retrying in %.1f s",
+                "the watch of %s ended: %s; retrying in %.1f s",
                 self.resource.plural,
-                reason,
-                f" ({trouble})" if trouble else "",
+                trouble or reason,
                 wait,
             )
             await asyncio.sleep(wait)
@@ -199,7 +198,9 @@ class Reflector(Generic[T]):
             return self._decode(raw)
         except Exception as error:
             metadata = _identities.decode(raw).metadata
-            logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+            logger.warning(
+                "cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, str(error)
+            )
             return metadata
 
 
