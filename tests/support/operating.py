@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -29,7 +28,6 @@ READY, LEADS, WAITS, LOST = "workers started", "lease acquired", "waiting for th
 """Messages of the log that tests wait for; their times count, so no metric can replace them."""
 TOOL = ("-m", "tfjob")
 Lengths = Mapping[str, float | Sequence[float]]
-_ports = itertools.count()
 
 
 class OperatorProcess:
@@ -182,19 +180,18 @@ def with_token(token: str, kubeconfig: Path, folder: Path, namespace: str = "") 
 
 
 def free_port() -> int:
-    """A port that nobody listens at, and that nobody is given before it is used.
+    """Return a port without a listener, and reserve it until this process ends.
 
-    It is of this process of the tests alone, and outside of the range from which the kernel gives ports.
+    A bound socket that does not listen holds it: the kernel gives the port to no other program, and no other test run
+    can bind it first. A server that sets SO_REUSEADDR, as servers do, can still listen.
     """
-    first = 11000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    while True:
-        port = first + next(_ports) % 1000
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    # Only now: two sockets with the option could be bound to the same port.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port: int = holder.getsockname()[1]
+    holder.detach()
+    return port
 
 
 def _written(config: dict[str, Any], file: Path) -> Path:

@@ -80,6 +80,7 @@ def test_a_waiting_job_says_what_it_waits_for(there: CommandLine, team: Room) ->
 
 
 def test_a_job_is_stopped_resumed_scaled_and_deleted(there: CommandLine, team: Room) -> None:
+    team.create(job("another", worker=1))  # the last hint depends on whether the namespace has other jobs
     there("submit", "sleeper.yaml", "--name", "life")
     team.all_run("life", "worker-0")
     said = transcript(there, "stop", "life")
