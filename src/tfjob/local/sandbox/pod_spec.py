@@ -21,10 +21,11 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """The script or module that a fork of a fork server runs: `argv[at]`."""
+    """The script or module that a fork of a fork server runs, `argv[at]`, and its seconds until its first line."""
 
     at: int
     module: bool
+    life: float
 
 
 class ContainerPlan(TypedDict):
