@@ -80,7 +80,7 @@ class OperatorProcess:
             lambda: f"no {text!r} in:\n" + "\n".join(self.lines),
         )
         if not self.said(text):
-            self._reader.join(5)
+            self._reader.join(60)
         assert self.said(text), "\n".join(self.lines)
 
     def signal(self, number: Signals) -> None:
@@ -96,7 +96,7 @@ class OperatorProcess:
     def finish(self, timeout: float = 90) -> int:
         """Waits for its end and returns its exit code."""
         code = self.process.wait(timeout)
-        self._reader.join(5)
+        self._reader.join(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -104,7 +104,7 @@ class OperatorProcess:
     def ask(self, path: str, port: int = 0) -> tuple[int, str]:
         """What its probes, or its metrics, answer: code and text."""
         try:
-            with urlopen(f"http://127.0.0.1:{port or self.health}{path}", timeout=10) as answer:
+            with urlopen(f"http://127.0.0.1:{port or self.health}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:

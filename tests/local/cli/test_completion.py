@@ -91,7 +91,7 @@ def test_a_tab_does_not_wait_for_a_cluster_that_does_not_answer(empty: CommandLi
             without_cluster = time.monotonic() - began
             began = time.monotonic()
             assert not empty(env={**env, "TFJOB_ON": "k8s", "KUBECONFIG": str(tmp_path / "kubeconfig")}).strip()
-            assert time.monotonic() - began < 8 + 5 * without_cluster
+            assert time.monotonic() - began < 30 + 5 * without_cluster
 
 
 def environment(line: CommandLine) -> dict[str, str]:

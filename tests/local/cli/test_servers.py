@@ -46,7 +46,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
         with Running(cli.tool, cli.home, name, f":{port}", command="port-forward") as forwarding:
             forwarding.wait_for("Forwarding")
             url = f"http://127.0.0.1:{forwarding.lines[0].split()[2].rpartition(':')[2]}/"
-            with urlopen(url, timeout=10) as answer:
+            with urlopen(url, timeout=60) as answer:
                 assert b"web.yaml" in answer.read()
 
     cli("scale", "web", "replicas=2")
@@ -252,7 +252,7 @@ def test_the_name_of_a_headless_service_leads_to_the_pods(cli: CommandLine, tmp_
     until_ready(cli, "1/1")
     wait_until(lambda: "Service web is ready: port 8138" in cli("events", "web"), 60)
     (replica,) = status(cli)["replicas"]
-    read = "from urllib.request import urlopen; print(urlopen('http://web:8138/', timeout=10).status)"
+    read = "from urllib.request import urlopen; print(urlopen('http://web:8138/', timeout=60).status)"
     assert "200" in cli("exec", "web", replica["name"], "--", "python", "-c", read)
     cli("delete", "web")
 

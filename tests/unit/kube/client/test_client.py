@@ -132,7 +132,7 @@ async def test_a_write_waits_as_long_as_the_server_asks(
     server.answers += [refuse(code, "Later", **after), reply({})]
     started = time.monotonic()
     await client.create(PODS, "team", {})
-    assert 1.0 <= time.monotonic() - started < 20.0
+    assert 1.0 <= time.monotonic() - started < 30.0
     assert len(server.seen) == 2
 
 
