@@ -49,7 +49,7 @@ def test_a_job_is_submitted_watched_and_waited_for(there: CommandLine, team: Roo
     check_cluster_golden("commands-wait", f"{said}$ tfjob wait waited\n{shown}")
     row = next(line for line in there("ps").splitlines() if line.startswith("waited"))
     assert row.split()[:4] == ["waited", "Succeeded", "1/1", "0"]
-    assert "SuccessfulCreatePod" in there("events", "waited")
+    wait_until(lambda: "SuccessfulCreatePod" in there("events", "waited"), 60)
 
 
 def test_a_failed_job_says_why_and_its_last_lines_outlive_its_pod(there: CommandLine, team: Room) -> None:
@@ -73,7 +73,7 @@ def test_a_waiting_job_says_what_it_waits_for(there: CommandLine, team: Room) ->
     text = there("status", "waiting")
     assert "Pending (Unschedulable)" in text
     assert "no nodes available" in text  # the scheduler's words
-    assert "FailedScheduling" in text
+    wait_until(lambda: "FailedScheduling" in there("status", "waiting"), 60)  # the scheduler writes the event later
     team.waits("waiting-worker-0", "ImagePullBackOff", 'Back-off pulling image "nosuch"')
     team.until("waiting", reason="ImagePullBackOff")
     assert "Back-off pulling image" in there("status", "waiting")
