@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from urllib.request import urlopen
 import yaml
 
 from devcluster.client import Client
+from support.ports import free_port
 from support.room import Room, room
 from support.running import wait_until
 from tfjob.durations import VARIABLE
@@ -177,21 +177,6 @@ def with_token(token: str, kubeconfig: Path, folder: Path, namespace: str = "") 
     for context in config["contexts"]:
         context["context"]["namespace"] = namespace or "default"
     return _written(config, folder / "token.kubeconfig")
-
-
-def free_port() -> int:
-    """Return a port without a listener, and reserve it until this process ends.
-
-    A bound socket that does not listen holds it: the kernel gives the port to no other program, and no other test run
-    can bind it first. A server that sets SO_REUSEADDR, as servers do, can still listen.
-    """
-    holder = socket.socket()
-    holder.bind(("127.0.0.1", 0))
-    # Only now: two sockets with the option could be bound to the same port.
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    port: int = holder.getsockname()[1]
-    holder.detach()
-    return port
 
 
 def _written(config: dict[str, Any], file: Path) -> Path:

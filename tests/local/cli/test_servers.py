@@ -171,7 +171,7 @@ def test_a_second_submission_updates_a_server_that_runs(cli: CommandLine, tmp_pa
     wait_until(lambda: not before & {replica["name"] for replica in status(cli)["replicas"]}, 60)
     until_ready(cli, "2/2")
     assert len(status(cli)["replicas"]) == 2
-    wait_until(lambda: "8141" in cli("events", "web"), 30)
+    wait_until(lambda: "8141" in cli("events", "web"), 60)
     assert "Its ports: 8141." in cli("port-forward", "svc/web", "1", code=3)
     file.write_text(text.replace("app: web", "app: other"))
     told = cli("submit", str(file), "--no-limits", code=2)
