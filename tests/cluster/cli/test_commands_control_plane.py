@@ -123,7 +123,7 @@ def test_a_script_travels_in_a_config_map(there: CommandLine, team: Room) -> Non
     assert container["command"] == ["python", "/opt/tfjob-script/steps.py", "--steps", "3"]
     assert {"name": "script", "configMap": {"name": "script-script", "defaultMode": 420}} in pod["spec"]["volumes"]
     words = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status scr", "COMP_CWORD": "2"}
-    wait_until(lambda: there(env=words) == "plain,script\n", 60)  # a shell is not kept waiting for a slow cluster
+    assert there(env=words) == "plain,script\n"
 
 
 def test_a_name_that_is_taken_is_refused_with_what_to_do(there: CommandLine, team: Room) -> None:
