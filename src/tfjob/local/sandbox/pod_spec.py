@@ -21,7 +21,7 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """The script or module that a fork of a fork server runs, `argv[at]`, and its seconds until its first line."""
+    """The script or module that a fork of a fork server runs, `argv[at]`; its first line must run in `life` seconds."""
 
     at: int
     module: bool
