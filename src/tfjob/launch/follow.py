@@ -26,9 +26,6 @@ from tfjob.kube.jobs.jobs import KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.plan.facts.tasks import task_of
 
-MOMENT_SECONDS = 1.0
-METRICS_SECONDS = 15.0
-"""The default interval of a metrics server."""
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOOK_SECONDS = 0.02
@@ -110,12 +107,12 @@ class FollowedJob:
                 if usage is None:
                     return
                 self._usage = usage
-            await asyncio.sleep(METRICS_SECONDS)
+            await asyncio.sleep(backend.client.durations.usage.total_seconds())
 
     async def _report_unseen(self) -> None:
-        patience = self._backend.client.durations.unseen
-        await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
-        if is_unseen(self.job, datetime.now(UTC), patience):
+        durations = self._backend.client.durations
+        await asyncio.sleep((durations.unseen + durations.look).total_seconds())
+        if is_unseen(self.job, datetime.now(UTC), durations.unseen):
             check = f"tfjob doctor{self.record.options}"
             self.notices.append(f"no operator has looked at the job. To check that one is running: {check}")
             self._on_change()

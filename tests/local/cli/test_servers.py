@@ -46,7 +46,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
         with Running(cli.tool, cli.home, name, f":{port}", command="port-forward") as forwarding:
             forwarding.wait_for("Forwarding")
             url = f"http://127.0.0.1:{forwarding.lines[0].split()[2].rpartition(':')[2]}/"
-            with urlopen(url, timeout=10) as answer:
+            with urlopen(url, timeout=60) as answer:
                 assert b"web.yaml" in answer.read()
 
     cli("scale", "web", "replicas=2")
@@ -171,7 +171,7 @@ def test_a_second_submission_updates_a_server_that_runs(cli: CommandLine, tmp_pa
     wait_until(lambda: not before & {replica["name"] for replica in status(cli)["replicas"]}, 60)
     until_ready(cli, "2/2")
     assert len(status(cli)["replicas"]) == 2
-    wait_until(lambda: "8141" in cli("events", "web"), 30)
+    wait_until(lambda: "8141" in cli("events", "web"), 60)
     assert "Its ports: 8141." in cli("port-forward", "svc/web", "1", code=3)
     file.write_text(text.replace("app: web", "app: other"))
     told = cli("submit", str(file), "--no-limits", code=2)
@@ -252,7 +252,7 @@ def test_the_name_of_a_headless_service_leads_to_the_pods(cli: CommandLine, tmp_
     until_ready(cli, "1/1")
     wait_until(lambda: "Service web is ready: port 8138" in cli("events", "web"), 60)
     (replica,) = status(cli)["replicas"]
-    read = "from urllib.request import urlopen; print(urlopen('http://web:8138/', timeout=10).status)"
+    read = "from urllib.request import urlopen; print(urlopen('http://web:8138/', timeout=60).status)"
     assert "200" in cli("exec", "web", replica["name"], "--", "python", "-c", read)
     cli("delete", "web")
 

@@ -61,7 +61,7 @@ def answer(forwarding: Running) -> str:
     """What comes through the forwarded port; empty if nothing does."""
     port = next(int(found[1]) for line in forwarding.lines if (found := LINE.fullmatch(line)))
     try:
-        with urlopen(f"http://127.0.0.1:{port}/", timeout=10) as response:
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=60) as response:
             return str(response.read().decode().strip())
     except OSError:
         return ""

@@ -180,7 +180,7 @@ def test_a_misspelt_name_has_a_suggestion() -> None:
 async def read(port: int) -> bytes:
     reader, writer = await asyncio.open_connection(LOCALHOST, port)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 

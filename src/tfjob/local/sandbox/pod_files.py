@@ -96,10 +96,10 @@ def take_lock(pod_dir: str) -> int | None:
     return fd
 
 
-def take_lock_unless_launched(pod_dir: str) -> int | None:
+def take_lock_unless_launched(pod_dir: str, patience: float = 2.0) -> int | None:
     """Return the lock's descriptor; None if the pod has or had a supervisor already."""
     launched = f"{pod_dir}/supervisor.json"
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + patience
     while not os.path.exists(launched) and time.monotonic() < deadline:
         lock = take_lock(pod_dir)
         if lock is not None:

@@ -22,10 +22,11 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """The script or module `argv[at]`, which a fork of a fork server runs instead of the whole command."""
+    """The script or module that a fork of a fork server runs, `argv[at]`; its first line must run in `life` seconds."""
 
     at: int
     module: bool
+    life: float
 
 
 class ContainerPlan(TypedDict):
