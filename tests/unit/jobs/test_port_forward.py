@@ -61,6 +61,8 @@ async def no_job(name: str) -> Record:
 class Toy:
     """A target with some objects and no jobs; every connection gets the name and port of the pod."""
 
+    namespace = "default"
+
     def __init__(self, *objects: Any) -> None:
         self.kept = list(objects)
         self.find: Callable[[str], Awaitable[Record]] = no_job

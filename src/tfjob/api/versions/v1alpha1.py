@@ -157,7 +157,7 @@ def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | No
     if kind in TYPES:
         return None
     newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
-    return f"unknown replica type {written}", newer or suggestion(written, [known.upper() for known in TYPES])
+    return f"unknown replica type '{written}'", newer or suggestion(written, [known.upper() for known in TYPES])
 
 
 def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:

@@ -38,6 +38,7 @@ class ContainerPlan(TypedDict):
     hostname: str
     argv: list[str]
     shownArgv: list[str]
+    image: str
     env: dict[str, str]
     cwd: str
     namespaces: bool
@@ -91,6 +92,7 @@ class ContainerSpec(TypedDict):
     """
 
     name: str
+    image: NotRequired[str]
     argv: list[str]
     cwd: str
     mounts: list[Mount]
