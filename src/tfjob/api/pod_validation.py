@@ -153,7 +153,9 @@ def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Pro
             if amounts[group, name] < 0:
                 yield problem_at(where, f"must be 0 or more, not {quantity}")
             if name == "memory" and 0 < amounts[group, name] < 1:
-                yield problem_at(where, f"is {quantity}, which is less than one byte", "the suffix m means thousandths")
+                yield problem_at(
+                    where, f"is {quantity}, which is less than one byte", "m means thousandths, Mi mebibytes"
+                )
     for (group, name), amount in amounts.items():
         if group == "requests" and amount > amounts.get(("limits", name), amount):
             request, limit = resources["requests"][name], resources["limits"][name]

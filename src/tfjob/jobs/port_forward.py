@@ -177,7 +177,8 @@ async def forward(
                 server = await forwarding.listen(request.address, pair)
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-                raise InvalidRequest(f"cannot listen on port {pair.local} of {request.address}: {why}") from None
+                hint = f"Choose another local port, or :{pair.remote} for any free one."
+                raise InvalidRequest(f"cannot listen on port {pair.local} of {request.address}: {why}", hint) from None
             servers.callback(server.close)
             names = [socket.getsockname() for socket in server.sockets]
             found += [Forwarded(name[0], name[1], pod_port) for name in names]

@@ -48,7 +48,7 @@ def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TF
 def choose_namespace(part: Part, own: str, requested: str) -> str:
     """Return the namespace of an object or else the requested one. Raises InvalidManifest if they differ."""
     if own and requested and own != requested:
-        problem = Problem("", f"is {own}, but the command line has -n {requested}")
+        problem = Problem("", f"is '{own}', but the command line has -n {requested}", "change or omit one of them")
         raise InvalidManifest([part.located(problem, ("metadata", "namespace"))])
     return own or requested
 

@@ -195,7 +195,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in replicas.items():
         path = f"spec.tfReplicaSpecs.{name}"
         if name == CHIEF:
-            problems.append(Problem(path, "becomes MASTER, and master in TF_CONFIG", warning=True))
+            problems.append(Problem(path, "becomes MASTER, which TF_CONFIG calls master", warning=True))
         elif name not in TYPES:
             problems.append(Problem(path, f"is left out: v1alpha1 has no {name}"))
         policy = replica.get("restartPolicy")

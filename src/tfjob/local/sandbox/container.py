@@ -383,8 +383,8 @@ def _exec(plan: ContainerPlan) -> NoReturn:
         problem = error.strerror
         if is_missing and "/" not in program:
             problem = (
-                "PATH has no such program, and tfjob does not run images on this machine; install it, or name a"
-                f' virtualenv that contains it in tfjob.toml: images."{plan["image"]}".virtualenv = "FOLDER"'
+                "PATH has no such program, and tfjob does not run images on this machine; install it, or, for a program"
+                f' of a virtualenv, set virtualenv = "FOLDER" under [images."{plan["image"]}"] in tfjob.toml'
             )
         elif is_missing and os.path.exists(program):
             problem = "the interpreter in its first line does not exist"
