@@ -236,10 +236,11 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
     for number in {0, script} if is_python else range(len(command[:1])):
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
-            message = f"{file} does not exist on this machine, and tfjob does not run images here"
+            message = f"tfjob does not run images on this machine, which has no {file}"
             hint = f"choose a folder of this machine that contains {file.name}, in tfjob.toml:\n"
-            lines = f'[images."{container.get("image")}"]\nfolders = {{ "{file.parent}" = "FOLDER" }}'
-            yield _warning((*at, "command", number), message, hint + lines)
+            hint += f'[images."{container.get("image")}"]\nfolders = {{ "{file.parent}" = "FOLDER" }}'
+            is_mappable = file.parent != Path("/")
+            yield _warning((*at, "command", number), message, hint if is_mappable else "change the command")
 
 
 def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
