@@ -22,7 +22,7 @@ from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
 from tfjob.kube.jobs.follower import Follower
-from tfjob.kube.jobs.jobs import KubeEvent, is_unseen
+from tfjob.kube.jobs.jobs import NOT_PICKED_UP, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.plan.facts.tasks import task_of
 
@@ -113,8 +113,7 @@ class FollowedJob:
         durations = self._backend.client.durations
         await asyncio.sleep((durations.unseen + durations.look).total_seconds())
         if is_unseen(self.job, datetime.now(UTC), durations.unseen):
-            check = f"tfjob doctor{self.record.options}"
-            self.notices.append(f"no operator has looked at the job. To check that one is running: {check}")
+            self.notices.append(NOT_PICKED_UP.format(self.record.options))
             self._on_change()
 
 

@@ -48,8 +48,8 @@ def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TF
 def choose_namespace(part: Part, own: str, requested: str) -> str:
     """Return the namespace of an object or else the requested one. Raises InvalidManifest if they differ."""
     if own and requested and own != requested:
-        problem = Problem("metadata.namespace", f"is {own}, but the command line has -n {requested}")
-        raise InvalidManifest([part.located(problem)])
+        message = f"is '{own}', but the command line has -n {requested}"
+        raise InvalidManifest([part.located(Problem("metadata.namespace", message, "change or omit one of them"))])
     return own or requested
 
 

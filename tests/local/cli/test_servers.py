@@ -132,7 +132,7 @@ def test_a_job_and_its_service_are_in_one_manifest_with_a_deployment(cli: Comman
     other.write_text((MANIFESTS / "web.yaml").read_text().replace("{name: web}", "{name: sleeper-web}"))
     other.write_text(other.read_text().replace("  name: web\n", "  name: other\n", 1))
     told = cli("submit", str(other), "--no-limits", code=2)
-    assert "Service sleeper-web already belongs to sleeper.1" in told
+    assert "Service 'sleeper-web' already belongs to sleeper.1" in told
     assert "tfjob delete sleeper\n" in told
     assert {row["name"] for row in json.loads(cli("ps", "-a", "-o", "json"))["items"]} == {"sleeper", "web"}
     cli("delete", "sleeper", "web")
@@ -142,7 +142,7 @@ def test_a_program_that_is_missing_is_explained(cli: CommandLine, tmp_path: Path
     file = tmp_path / "web.yaml"
     file.write_text((MANIFESTS / "web.yaml").read_text().replace("[python, ", "[nosuchprogram, "))
     with Running(cli.tool, cli.home, str(file), "--no-limits") as run:
-        run.wait_for('exited 127: cannot run "nosuchprogram": not found')
+        run.wait_for("exited 127: cannot run 'nosuchprogram': PATH has no such program")
         wait_until(lambda: status(cli)["restarts"] >= 1, 60)
         wait_until(lambda: status(cli)["reason"] == "CrashLoopBackOff", 60)
         (replica,) = status(cli)["replicas"]
@@ -204,7 +204,7 @@ def test_a_job_and_a_deployment_cannot_share_a_name(cli: CommandLine, tmp_path: 
     alone = tmp_path / "job.yaml"
     alone.write_text(job)
     told = cli("submit", str(alone), "--no-limits", code=2)
-    assert "the name web is taken by a Deployment (web.1)" in told
+    assert "the name 'web' is taken by a Deployment (web.1)" in told
     assert "tfjob delete web" in told
     cli("delete", "web")
 
@@ -266,7 +266,7 @@ def test_a_config_map_that_a_deployment_needs_is_missed_before_it_starts(empty: 
     for words in (("check", str(file), "--on", "local"), ("submit", str(file)), ("run", str(file))):
         told = empty(*words, code=2)
         assert "web.yaml:13:" in told
-        assert "spec.template.spec.containers[0].envFrom[0].configMapRef.name: ConfigMap gone does not exist" in told
+        assert "spec.template.spec.containers[0].envFrom[0].configMapRef.name: ConfigMap 'gone' does not exist" in told
     with file.open("a") as manifest:
         manifest.write("\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: gone}\n")
     empty("check", str(file), "--on", "local")

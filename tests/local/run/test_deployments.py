@@ -320,4 +320,4 @@ def test_a_pod_that_cannot_start_is_reported_with_what_to_do_in_one_line(web: We
         return [event.message for event in events if event.reason == "CreateContainerConfigError"]
 
     wait_until(lambda: bool(told()), 60)
-    assert 'cannot start: ConfigMap "missing" not found. Add a document' in told()[0]
+    assert "cannot start: ConfigMap 'missing' not found. Add a document" in told()[0]

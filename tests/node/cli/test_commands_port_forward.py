@@ -92,6 +92,6 @@ def test_a_forwarded_port_of_a_service_outlives_its_pod(
             assert said.startswith(begins), said
 
     assert "no port 81" in on_nodes("port-forward", "svc/web", "81", code=3)
-    assert "no deployment wob" in on_nodes("port-forward", "deploy/wob", "81", code=3)
+    assert "no deployment 'wob'" in on_nodes("port-forward", "deploy/wob", "81", code=3)
     node_cluster.kubectl("delete", "deployment/web", "service/web", "-n", nodes_namespace)
     on_nodes("delete", "serving", "--yes")

@@ -39,6 +39,7 @@ class ContainerPlan(TypedDict):
     hostname: str
     argv: list[str]
     shownArgv: list[str]
+    image: str
     env: dict[str, str]
     cwd: str
     namespaces: bool
@@ -86,6 +87,7 @@ class ContainerSpec(TypedDict):
     """One container: its command and its limits (`memory` in bytes, `cpu` in cores; 0 is unlimited)."""
 
     name: str
+    image: NotRequired[str]
     argv: list[str]
     cwd: str
     mounts: list[Mount]

@@ -222,6 +222,7 @@ class Member:
             "hostname": pod.spec["hostname"],
             "argv": argv,
             "shownArgv": argv,
+            "image": self._spec.get("image", ""),
             "env": pod.secrets["env"].get(self.name, {}),
             "cwd": self._spec["cwd"] or "/",
             "namespaces": pod.full,

@@ -29,8 +29,6 @@ from tfjob.kube.access.errors import (
     Unauthorized,
     Unreachable,
 )
-from tfjob.kube.client import client as client_module
-from tfjob.kube.access.tls import Certificate
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import LeaseLost
 
