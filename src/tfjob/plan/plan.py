@@ -185,9 +185,8 @@ def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
     text = events.about(this.job, events.IS_RESTARTING, why=why)
-    return replace(
-        status, conditions=conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
-    )
+    listed = conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
+    return replace(status, conditions=listed)
 
 
 def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:

@@ -80,13 +80,12 @@ LEVELS = 20
 @cache
 def schema() -> Schema:
     """Return the schema of a manifest. The 2017 operator ignored the case of names, and samples use `replica_specs`."""
+    newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
     hints = {
+        **{("TFJobSpec", name): f"use apiVersion: {API_VERSION}" for name in newer - DEFINITIONS["TFJobSpec"].keys()},
         ("TFJobSpec", "tfReplicaSpecs"): f"use the list replicaSpecs, or apiVersion: {API_VERSION}",
         ("ReplicaSpec", "restartPolicy"): "in this version, write it in template.spec",
     }
-    newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
-    for name in newer - DEFINITIONS["TFJobSpec"].keys():
-        hints.setdefault(("TFJobSpec", name), f"use apiVersion: {API_VERSION}")
     return Schema(
         {**pod_definitions(), **DEFINITIONS},
         folded=frozenset(DEFINITIONS.keys() - {"TFJob", "Metadata"}),
