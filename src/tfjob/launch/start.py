@@ -25,7 +25,7 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Check a manifest, and whether its target can run it if it `is_placed`; return its problems and its names."""
+    """Return a manifest's problems, also those on its target if it `is_placed`, and the names of jobs and Deployments."""
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 

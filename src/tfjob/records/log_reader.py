@@ -151,7 +151,6 @@ class _Followed:
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
 
     def finish(self) -> Iterator[Line]:
         while stream := self._stream or self._next_run():

@@ -11,6 +11,7 @@ import click
 from tfjob.cli.context import is_quiet, namespace_option, output_option
 from tfjob.cli.output import print_list, print_object
 from tfjob.errors import InvalidRequest, NotFound
+from tfjob.local.state.home import find_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,6 @@ def volume() -> None:
 def ls(output: str) -> None:
     """List claims with their folders and sizes."""
     from tfjob.jobs.report import clock, size, table
-    from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 
@@ -56,7 +56,6 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 

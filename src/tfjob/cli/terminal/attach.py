@@ -85,12 +85,10 @@ async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, interrupt)
-    detached = False
     async with screen:
         try:
             await attached.run(screen.wake, measure=screen.width is not None)
         finally:
             is_over = True
             screen.hurries = interrupts > 0
-            detached = attached.detaches and screen.hurries
-    return detached
+    return attached.detaches and screen.hurries
