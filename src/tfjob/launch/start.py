@@ -25,7 +25,7 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return a manifest's problems, also those on its target if it `is_placed`, and the names of jobs and Deployments."""
+    """Return the problems of a manifest, with those on its target if it `is_placed`, and the names of what it runs."""
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 
