@@ -35,6 +35,23 @@ TALKATIVE = {
     "wait": "Print nothing; use the exit code.",
 }
 """The commands that have `-q`, and its help."""
+
+
+class WholeNumber(click.IntRange):
+    """A range of whole numbers, in words that help and errors share."""
+
+    name = "number"
+
+    def _describe_range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"use a whole number ({self._describe_range()}), not {value!r}", param, ctx)
+
+
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LONGEST = timedelta(days=36500).total_seconds()
 
@@ -71,7 +88,9 @@ def namespace_option(text: str, default: str = "") -> Callable[[Command], Comman
 
 
 def place_options(command: Command) -> Command:
-    return on_option(namespace_option("Namespace; default: `default` or, on a cluster, that of the context.")(command))
+    return on_option(
+        namespace_option("Namespace; default: `default`, on a cluster that of the kubeconfig context.")(command)
+    )
 
 
 def job_options(command: Command) -> Command:

@@ -45,7 +45,7 @@ COMMANDS = {
     "version": Entry("commands.version", "Show the versions of tfjob and of a cluster."),
     "volume": Entry("commands.volume", "List or delete the claims on this machine."),
     "completion": Entry("completion", "Print a shell completion script."),
-    "debug-dump": Entry("commands.debug_dump", "Collect files for a bug report, without secrets."),
+    "debug-dump": Entry("commands.debug_dump", "Collect the files for a bug report; secrets are replaced."),
     "operator": Entry("commands.operator", "Install, remove or run the Kubernetes operator."),
 }
 

@@ -20,7 +20,7 @@ from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.plan import plan
-from tfjob.plan.policy.suspension import resumed
+from tfjob.plan.policy.run_policy import resumed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,8 @@ def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TF
 def choose_namespace(part: Part, own: str, requested: str) -> str:
     """Return the namespace of an object or else the requested one. Raises InvalidManifest if they differ."""
     if own and requested and own != requested:
-        problem = Problem("metadata.namespace", f"is {own}, but the command line has -n {requested}")
-        raise InvalidManifest([part.located(problem)])
+        message = f"is '{own}', but the command line has -n {requested}"
+        raise InvalidManifest([part.located(Problem("metadata.namespace", message, "change or omit one of them"))])
     return own or requested
 
 

@@ -84,7 +84,7 @@ def load(request: Request) -> tuple[bytes, Manifest]:
         if request.parameters:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
-        return data, loader.load(data, f"the manifest of {request.file}")
+        return data, loader.load(data, request.file, name=request.name, is_generated=True)
     _refuse_script_options(request.file, request.script)
     return read_manifest(request.file, request.parameters, request.name)
 

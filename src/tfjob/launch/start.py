@@ -25,7 +25,7 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return the problems of a manifest, and of its target if it `is_placed`; and the names of its jobs and servers."""
+    """Return the problems of a manifest, with those on its target if it `is_placed`, and the names of what it runs."""
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 

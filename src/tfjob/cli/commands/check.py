@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 )
 @click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")
 @click.option(
-    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume (--on local only)."
+    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder as a volume (--on local only)."
 )
 @namespace_option("Namespace for jobs that do not name one.")
 @output_option
 def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) -> int:
     """Check manifests and print every problem with its path, line and column. The exit code is 2 if there is an error.
 
-    With --on k8s, the API server validates the job in a dry run, and tfjob checks that the Secrets, ConfigMaps and
-    claims of the job exist and that you have the permissions that it needs. Nothing is created.
+    With --on k8s, the API server validates the job in a dry run, which also checks your permissions, and tfjob checks
+    that the Secrets, ConfigMaps and claims of the job exist. Nothing is created.
     """
     import msgspec
 

@@ -15,7 +15,7 @@ import click
 from tfjob import __version__
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.cli.context import On, WholeNumber, find_job, open_backend, place_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +37,14 @@ RECORD_FILES = (".json", ".yaml", ".log")
     help="File to write; default: JOB-debug.tar.gz in the current folder.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
+    "--tail", type=WholeNumber(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
 )
 @place_options
 def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
     """Collect the job, its pods, events, last log lines and versions in an archive for a bug report.
 
-    Values that look like secrets are replaced. Check the content before you send the archive.
+    Replaces the values of Secrets, passwords, tokens and keys with (redacted). Check the archive before you send it:
+    a secret that looks like ordinary text stays.
     """
     from tfjob.jobs.output import event_shape, job_shape, replica_shape
 

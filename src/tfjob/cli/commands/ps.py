@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last.
 
-    With -w, a terminal shows a list that stays up to date. Other output gets a line, or with -o json an object, for
-    every change.
+    With -w, the list in a terminal stays up to date. In a pipe or a file, every change adds a line, or with -o json an
+    object.
     """
     is_wide = output == "wide"
     form = "name" if is_quiet() else "text" if is_wide else output

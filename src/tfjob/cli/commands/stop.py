@@ -39,14 +39,14 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
 stop = _suspending(
     "stop",
     "Stopped",
-    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
-    "after `tfjob suspend`, you can also run another job of the same name on this machine.",
+    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. On this "
+    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name.",
 )
 suspend = _suspending(
     "suspend",
     "Suspended",
-    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
-    "after `tfjob stop`, the job keeps its name: no other job of that name can run.",
+    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Until "
+    "you resume or delete it, no other job of the same name can run.",
 )
 
 
@@ -61,7 +61,7 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
-            raise InvalidRequest(f"{record.id} cannot be resumed: its state is {record.state}, not Suspended")
+            raise InvalidRequest(f"{record.id} cannot be resumed: it is {record.state}, not Suspended")
         print_job(there.resume(record), output, f"{record.name} continues in the background")
 
 
@@ -94,9 +94,9 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
         name, _, count = word.partition("=")
         if not count:
             known = ", ".join(f"{name}=N" for name in names)
-            raise InvalidRequest(f"{word} has no number of replicas", f"Use {known}.")
+            raise InvalidRequest(f"'{word}' has no number of replicas", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
-            raise InvalidRequest(f"invalid number of replicas {count} in {word}", "Use a whole number, 0 or more.")
+            raise InvalidRequest(f"invalid number of replicas '{count}' in '{word}'", "Use a whole number, 0 or more.")
         counts[name] = int(count)
     return counts
 

@@ -64,11 +64,11 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         found = claims.find(namespace, name)
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
-            raise NotFound(f"no claim {name} in namespace {namespace}", f"Existing claims: {known}.")
+            raise NotFound(f"no claim '{name}' in namespace '{namespace}'", f"Existing claims: {known}.")
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
                 hint = f"To confirm: tfjob volume delete {name} --yes"
-                raise InvalidRequest(f"deleting claim {name} permanently deletes its files", hint)
+                raise InvalidRequest(f"deleting claim '{name}' permanently deletes its files", hint)
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
         shape = _shape(found, users)
