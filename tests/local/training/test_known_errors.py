@@ -47,7 +47,9 @@ def advice_for(program: str) -> str:
 
 def fail(tool: Installed, home: Path, program: Path, replicas: dict[str, int]) -> tuple[dict[str, Any], str]:
     """Run a program that fails; return the verdict and what the command printed."""
-    container = {"name": "tensorflow", "image": "tensorflow", "command": ["python", str(program)]}
+    # The layer for Keras would let `keras_multi_worker` train.
+    layer = {"name": "TFJOB_KERAS_LAYER", "value": "0"}
+    container = {"name": "tensorflow", "image": "tensorflow", "command": ["python", str(program)], "env": [layer]}
     manifest = home.parent / "tfjob.yaml"
     specs = {
         kind: {"replicas": count, "restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}

@@ -1,9 +1,7 @@
-"""Native code that gets no more memory."""
+"""Native code that requests more memory than there is."""
 
-import resource
+import ctypes
 
-import tensorflow as tf
-
-resource.setrlimit(resource.RLIMIT_AS, (1, resource.RLIM_INFINITY))
-while True:
-    tf.strings.join(["x" * 10**6] * 100)
+new = ctypes.CDLL("libstdc++.so.6")["_Znwm"]  # operator new
+new.argtypes = [ctypes.c_size_t]
+new(1 << 62)
