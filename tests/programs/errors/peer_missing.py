@@ -5,13 +5,12 @@ import os
 import time
 
 import tensorflow as tf
+from tensorflow.python.distribute import collective_all_reduce_strategy as collective
 from tensorflow.python.eager import context
 
 if json.loads(os.environ["TF_CONFIG"])["task"]["index"]:
     time.sleep(600)
-configure = context.Context.configure_coordination_service
-context.Context.configure_coordination_service = lambda *args, **more: configure(
-    *args,
-    **more | {"cluster_register_timeout_in_ms": 3000},  # an hour by default
-)
+# By default, TensorFlow waits for an hour or longer.
+context.context().configure_coordination_service(service_type="")
+collective.CollectiveAllReduceExtended._check_health_initial_timeout = 3
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

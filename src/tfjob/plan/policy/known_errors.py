@@ -84,7 +84,8 @@ KNOWN_ERRORS = (
     KnownError(
         "peer-missing",
         "RuntimeError: Timeout waiting for the cluster",
-        r"Timeout waiting for the cluster, timeout is|Barrier timed out\. Id:|still waiting for response from worker",
+        r"Timeout waiting for the cluster, timeout is|Barrier timed out\. \w+: \W*(?!Shutdown)\w"
+        r"|still waiting for response from worker",
         "A replica waited for a peer that did not join in time.",
         "`tfjob status JOB` shows which replica is not running, and why. If all are running, check that each of them"
         " creates the same strategy.",

@@ -29,7 +29,7 @@ INLINE = ("<string>", "<stdin>")
 """The files of a program that the command line or a pipe contains; libraries use `<string>` too."""
 NUMBERS = re.compile(
     r"(?=.*[\[\],])(?=.*(?:\d|\.\.\.))"
-    r"(?:[\s\[\](){},.:+>\d-]|e[+-]|nan|inf|True|False|array\(|dtype=\w+|<tf\.Tensor.*numpy=)+"
+    r"(?:[\s\[\](){},.:+>\d-]|e[+-]|nan|inf|True|False|array\(|dtype=\w+|shape=|<tf\.Tensor.*numpy=)+"
 )
 NATIVE = re.compile(r"\s*(?:@|#\d+)\s+0x[0-9a-f]{6,}|\t[\w:~<>]+::\w|\s*\S+\.so[.\d]*\(.*\)\s*\[0x[0-9a-f]+\]")
 
