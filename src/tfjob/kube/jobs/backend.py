@@ -34,7 +34,7 @@ from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.policy.suspension import resumed, suspended
+from tfjob.plan.policy.run_policy import resumed, suspended
 from tfjob.records.job_records import JobRecords, short_id
 
 if TYPE_CHECKING:
@@ -201,8 +201,7 @@ class KubeBackend:
                 await self.client.delete(resource, record.namespace, record.name, uid, "Background")
             while (present := await self.refresh(record)) is not None:
                 await self.pause(present, self.client.durations.look.total_seconds())
-        if (kept := self.records.of(record.job)) is not None:
-            kept.remove()
+        self.records.remove(record.job)
 
     # --- processes ----------------------------------------------------------------------------------------------
 
