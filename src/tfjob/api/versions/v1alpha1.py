@@ -157,7 +157,7 @@ def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | No
     if kind in TYPES:
         return None
     newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
-    return f"unknown replica type {written}", newer or suggestion(written, [known.upper() for known in TYPES])
+    return f"unknown replica type '{written}'", newer or suggestion(written, [known.upper() for known in TYPES])
 
 
 def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
@@ -196,7 +196,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in replicas.items():
         path = f"spec.tfReplicaSpecs.{name}"
         if name == CHIEF:
-            problems.append(Problem(path, "becomes MASTER, and master in TF_CONFIG", warning=True))
+            problems.append(Problem(path, "becomes MASTER, which TF_CONFIG calls master", warning=True))
         elif name not in TYPES:
             problems.append(Problem(path, f"is left out: v1alpha1 has no {name}"))
         policy = replica.get("restartPolicy")
