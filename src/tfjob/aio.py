@@ -72,10 +72,11 @@ class Status:
 
 
 class JobFailed(Exception):
-    """The job failed; `verdict` names the replica that failed first, how it ended, and its last lines."""
+    """The job failed; `verdict` names the replica that failed first, how it ended, its last lines, and what to do."""
 
     def __init__(self, name: str, verdict: Verdict) -> None:
-        super().__init__(f"{name} failed: {verdict.message}")
+        advice = f". {verdict.advice}" if verdict.advice else ""
+        super().__init__(f"{name} failed: {verdict.message}{advice}")
         self.name = name
         self.verdict = verdict
 
@@ -146,23 +147,14 @@ class Job:
     """The members of `tfjob.Job`, as coroutines where they read or change state."""
 
     def __init__(self, client: Client, record: Record) -> None:
+        self.name = record.name
+        self.namespace = record.namespace
+        self.id = record.id
         self._client = client
         self._record = record
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
-
-    @property
-    def name(self) -> str:
-        return self._record.name
-
-    @property
-    def namespace(self) -> str:
-        return self._record.namespace
-
-    @property
-    def id(self) -> str:
-        return self._record.id
 
     async def status(self) -> Status:
         return _status(await self._refresh())

@@ -1,4 +1,4 @@
-"""Tests at once (`pytest -n auto --dist loadgroup`): how many, which share a process, which need the machine alone."""
+"""Tests at once (`pytest -n auto`): how many, which share a process, which need the machine alone."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, PS, PS_PORT
 
 NAMESPACE = "default"
 CLEAN_POD_POLICY = "Running"
-RESTART_POLICY, SERVER_RESTART_POLICY = "Never", "Always"
 PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
 """The volume with the program of a default parameter server, and its mount path."""
 
@@ -23,8 +22,13 @@ def with_defaults(job: TFJob) -> TFJob:
     for name, spec in job.spec.tf_replica_specs.items():
         is_ours = serves_by_default(job, name, spec)
         needs_port = origin(job).tf_config and not is_ours
-        policy = SERVER_RESTART_POLICY if is_ours else RESTART_POLICY
-        replicas.setdefault(canonical_type(name), _replica(spec, needs_port, policy))
+        own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
+        replica = ReplicaSpec(
+            replicas=spec.count,
+            restart_policy=spec.restart_policy or own_policy or ("Always" if is_ours else "Never"),
+            template=spec.template and _template(spec.template, needs_port),
+        )
+        replicas.setdefault(canonical_type(name), replica)
     run_policy = replace(job.spec.run_policy, clean_pod_policy=job.spec.run_policy.clean_pod_policy or CLEAN_POD_POLICY)
     return replace(
         job,
@@ -33,30 +37,24 @@ def with_defaults(job: TFJob) -> TFJob:
     )
 
 
-def _replica(spec: ReplicaSpec, needs_port: bool, policy: str) -> ReplicaSpec:
-    own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
-    return ReplicaSpec(
-        replicas=1 if spec.replicas is None else spec.replicas,
-        restart_policy=spec.restart_policy or own_policy or policy,
-        template=_template(spec.template, needs_port) if spec.template else spec.template,
-    )
-
-
 def _template(template: dict[str, Any], needs_port: bool) -> dict[str, Any]:
     pod = template.get("spec", {})
     containers = [dict(container) for container in pod.get("containers", [])]
     if len(containers) == 1:
         containers[0].setdefault("name", CONTAINER_NAME)
+    template = {**template, "spec": {**pod, "containers": containers}}
     if needs_port and containers:
-        training = training_container(containers)
+        training = training_container(template)
         ports = training.get("ports", [])
         if not any(port.get("name") == PORT_NAME for port in ports):
             training["ports"] = [*ports, {"name": PORT_NAME, "containerPort": DEFAULT_PORT}]
-    return {**template, "spec": {**pod, "containers": containers}}
+    return template
 
 
-def training_container(containers: list[dict[str, Any]]) -> dict[str, Any]:
-    return next((one for one in containers if one.get("name") == CONTAINER_NAME), containers[0])
+def training_container(template: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the container of a pod template that trains: the one named `tensorflow`, else the first, else {}."""
+    containers = _containers(template)
+    return next((one for one in containers if one.get("name") == CONTAINER_NAME), containers[0] if containers else {})
 
 
 def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
@@ -67,9 +65,7 @@ def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bo
     """
     if canonical_type(replica_type) != PS:
         return False
-    if not origin(job).is_v1alpha1:
-        return not _containers(replica.template)
-    return not brings_server(replica.template)
+    return not (brings_server(replica.template) if origin(job).is_v1alpha1 else _containers(replica.template))
 
 
 def brings_server(template: Mapping[str, Any] | None) -> bool:

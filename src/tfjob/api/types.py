@@ -49,6 +49,10 @@ class ReplicaSpec(Model, frozen=True):
     restart_policy: str | None = None
     template: dict[str, Any] | None = None
 
+    @property
+    def count(self) -> int:
+        return 1 if self.replicas is None else self.replicas
+
 
 class SchedulingPolicy(Model, frozen=True):
     """Instructions for a gang scheduler."""
@@ -128,7 +132,7 @@ class ReplicaStatus(Model, frozen=True):
 
 
 class Verdict(Model, frozen=True):
-    """Why the job failed or last restarted: the first failing replica, how it ended, and its last lines."""
+    """Why the job failed or last restarted: the first failing replica, how it ended, what to do, and its last lines."""
 
     replica: str = ""
     attempt: int = 0
@@ -136,6 +140,7 @@ class Verdict(Model, frozen=True):
     signal: str = ""
     reason: str = ""
     message: str = ""
+    advice: str = ""
     last_lines: list[str] = []
     time: datetime | None = None
 
@@ -161,8 +166,7 @@ class BackOff(Model, frozen=True):
 class TFJobStatus(Model, frozen=True):
     """The observed state of a job: the conditions and counts of v1.9, and a summary for people and workflows.
 
-    `schema.descriptions` describes the fields. `started` and `completed_indexes` tell a lost pod from a pod that was
-    never created.
+    `schema.descriptions` describes the fields. `started` tells a lost pod from a pod that was never created.
     """
 
     state: str = ""

@@ -72,9 +72,8 @@ def validate(job: TFJob) -> list[Problem]:
 def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     metadata = job.metadata
     if not metadata.name:
-        yield Problem(
-            "metadata.name", "is missing", "give the job a name (generateName is not supported), or pass --name"
-        )
+        hint = "give the job a name (generateName is not supported), or pass --name"
+        yield Problem("metadata.name", "is missing", hint)
     else:
         yield from _name_problems(job)
         yield from _child_name_problems(job)
@@ -124,16 +123,16 @@ def possible_name(name: str) -> str:
 def _child_name_problems(job: TFJob) -> Iterator[Problem]:
     """Check the longest name of a child, which is also a host name and so has at most 63 characters."""
     names = [
-        child_name(job, canonical_type(replica_type), _count(spec) - 1)
+        child_name(job, canonical_type(replica_type), spec.count - 1)
         for replica_type, spec in job.spec.tf_replica_specs.items()
-        if _count(spec) > 0
+        if spec.count > 0
     ]
     if job.spec.tensor_board is not None:
         names.append(tensorboard_name(job))
     longest = max(names, key=len, default="")
     if len(longest) > MAX_NAME >= len(job.metadata.name):
         over = len(longest) - MAX_NAME
-        message = f"the child name {longest} would be {len(longest)} characters long, but the maximum is {MAX_NAME}"
+        message = f"the child name '{longest}' would be {len(longest)} characters long, but the maximum is {MAX_NAME}"
         hint = f"shorten the name of the job by {over}, to at most {len(job.metadata.name) - over} characters"
         yield Problem("metadata.name", message, hint)
 
@@ -148,14 +147,14 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
         first = seen.setdefault(canonical_type(name), name)
         if first != name:
             yield problem_at((*_REPLICAS, name), f"is the same replica type as {first}", "remove one of them")
-    if all(_count(spec) == 0 for spec in specs.values()):
+    if all(spec.count == 0 for spec in specs.values()):
         hint = "raise one of them, or pause the job with runPolicy.suspend: true"
         yield problem_at(_REPLICAS, "the job has no replicas: all counts are 0", hint)
-    total = sum(_count(spec) for spec in specs.values())
+    total = sum(spec.count for spec in specs.values())
     if total > MOST_REPLICAS:
         said = f"the job has {total} replicas, but the maximum is {MOST_REPLICAS}"
         yield problem_at(_REPLICAS, said, "split it into several jobs")
-    leaders = {name: _count(spec) for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
+    leaders = {name: spec.count for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
     if sum(leaders.values()) > 1:
         last = next(name for name, count in reversed(leaders.items()) if count)
         said = f"a job can have only one Chief or Master, but this one has {sum(leaders.values())}"
@@ -166,10 +165,10 @@ def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Prob
     path: Path = (*_REPLICAS, name)
     canonical = canonical_type(name)
     if canonical not in REPLICA_TYPES and not origin(job).is_v1alpha1:  # v1alpha1 names its own three
-        yield problem_at(path, f"unknown replica type {name}", suggestion(name, REPLICA_TYPES))
+        yield problem_at(path, f"unknown replica type '{name}'", suggestion(name, REPLICA_TYPES))
     elif name != canonical and job.metadata.labels.get(KUEUE_QUEUE):
         # Kueue reads the keys as stored: a job with no other type stays suspended forever, without an explanation.
-        yield problem_at(path, f"Kueue does not recognize the replica type {name}", f"write {canonical}", warning=True)
+        yield problem_at(path, f"Kueue does not know the replica type '{name}'", f"write {canonical}", warning=True)
     yield from at_least({"replicas": spec.replicas}, "replicas", 0, path)
     yield from one_of_problem(spec.restart_policy, RESTART_POLICIES, (*path, "restartPolicy"))
     if spec.template is None:
@@ -246,7 +245,7 @@ def _policy_problems(job: TFJob) -> Iterator[Problem]:
     yield from one_of_problem(policy.clean_pod_policy, ("All", "Running", "None"), (*path, "cleanPodPolicy"))
     yield from one_of_problem(policy.managed_by, MANAGERS, (*path, "managedBy"))
     if policy.scheduling_policy:
-        total = sum(_count(spec) for spec in job.spec.tf_replica_specs.values())
+        total = sum(spec.count for spec in job.spec.tf_replica_specs.values())
         needed = policy.scheduling_policy.min_available
         where = (*path, "schedulingPolicy")
         yield from at_least(values["schedulingPolicy"], "scheduleTimeoutSeconds", 0, where)
@@ -280,7 +279,7 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     if not chief or not job.spec.tf_replica_specs:
         return
     path: Path = ("spec", "terminationPolicy", "chief")
-    counts = {canonical_type(name): _count(spec) for name, spec in job.spec.tf_replica_specs.items()}
+    counts = {canonical_type(name): spec.count for name, spec in job.spec.tf_replica_specs.items()}
     name = canonical_type(chief.replica_name)
     if name not in counts:
         if nearest(name, counts.keys() - set(REPLICA_TYPES)):
@@ -290,7 +289,3 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     elif not 0 <= chief.replica_index < counts[name]:
         message = f"there is no {name} {chief.replica_index}: the job has {counts[name]}, and indexes start at 0"
         yield problem_at((*path, "replicaIndex"), message)
-
-
-def _count(spec: ReplicaSpec) -> int:
-    return 1 if spec.replicas is None else spec.replicas

@@ -26,14 +26,15 @@ def test_a_full_disk_drops_output_and_says_so_once_there_is_room(small_disk: Pat
     filler.write_bytes(bytes(700_000))
     for number in range(4000):
         log.feed(f"line {number} {'x' * 100}\n".encode())
-    assert log.lost > 0
+    lost = log.lost
+    assert lost > 0
     filler.unlink()
     log.feed(b"room again\n")
     log.close()
     lines = text(small_disk / "logs" / "log").splitlines()
     assert lines[-1] == b"room again"
-    assert f" {log.lost} " in lines[-2].decode()
-    check_golden(GOLDEN / "log-lost-output.txt", lines[-2].decode().replace(f" {log.lost} ", " COUNT ") + "\n")
+    assert f" {lost} " in lines[-2].decode()
+    check_golden(GOLDEN / "log-lost-output.txt", lines[-2].decode().replace(f" {lost} ", " COUNT ") + "\n")
 
 
 # Through a pod
@@ -89,7 +90,7 @@ def test_a_pod_on_a_full_disk_still_records_how_it_ended(pods: Pods, small_disk:
     code = "print('\\n'.join(['x' * 99] * 30000)); raise SystemExit(21)"
     pod = pods.launch(pods.container(PYTHON, "-c", code), folder=small_disk / "pod")
     assert pod.ended()["exitCode"] == 21
-    assert pod.status()["logLost"] > 1_000_000
+    assert (pod.folder / "logs/main/0/log").stat().st_size < 2_000_000, "most of the output is lost"
     assert pod.status()["done"]
 
 

@@ -69,8 +69,10 @@ def name_of(path: str) -> str:
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
     """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises InvalidRequest."""
+    config_map = f"{name}-script"
+    template = {"spec": _pod(script, config_map, image or IMAGE)}
     specs = {
-        kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
+        kind: {"replicas": count, "restartPolicy": "ExitCode", "template": template}
         for kind, count in counts.by_type().items()
     }
     job = {
@@ -82,29 +84,18 @@ def documents(script: Script, counts: Counts, name: str, image: str = "") -> lis
     if script.text is None:
         return [job]
     content = {PurePosixPath(script.path).name: script.text}
-    return [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _config_map_name(name)}, "data": content},
-        job,
-    ]
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": content}, job]
 
 
-def _pod(script: Script, name: str, image: str) -> dict[str, Any]:
+def _pod(script: Script, config_map: str, image: str) -> dict[str, Any]:
     path = script.path if script.text is None else f"{SCRIPT_FOLDER}/{PurePosixPath(script.path).name}"
-    words = [path, *script.arguments]
-    container: dict[str, Any] = {
-        "name": CONTAINER_NAME,
-        "image": image,
-        "command": ["python", *(_unexpanded(word) for word in words)],
-    }
+    command = ["python", *map(_unexpanded, (path, *script.arguments))]
+    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": command}
     pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
     if script.text is not None:
         container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]
-        pod["volumes"] = [{"name": "script", "configMap": {"name": _config_map_name(name)}}]
+        pod["volumes"] = [{"name": "script", "configMap": {"name": config_map}}]
     return pod
-
-
-def _config_map_name(name: str) -> str:
-    return f"{name}-script"
 
 
 def _unexpanded(word: str) -> str:

@@ -25,6 +25,7 @@ _CONFLICT = re.compile(r"^(<{7}|>{7})( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})", re.IGNORECASE)
 _TAGS = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
+_WORDS: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 Place = tuple[int, int]
 """Line and column, from 1."""
 Scalar = str | int | float | bool | None
@@ -80,10 +81,7 @@ class Parsed:
 
 
 def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Parsed:
-    """Read one or several documents in YAML or JSON; faults become problems, not exceptions.
-
-    With `as_text`, every unquoted word except null is a string.
-    """
+    """Read YAML or JSON; faults become problems. With `as_text`, every unquoted word except null is a string."""
     reader = _Reader(source, as_text)
     try:
         text = reader.decoded(data)
@@ -132,8 +130,9 @@ class _Reader:
             hint = "keep one side and delete the marker lines"
             raise self.stop(_place_of(text, match.start()), "the file contains git's conflict markers", hint)
         if match := _ELISION.search(text):
-            hint = "copy the other lines into a complete manifest"
-            raise self.stop(_place_of(text, match.start()), "[...] marks lines that were left out", hint)
+            hint = "replace it with these lines, or copy the rest of the file into a complete manifest"
+            said = "the manifest is incomplete: '[...]' marks lines that were left out"
+            raise self.stop(_place_of(text, match.start()), said, hint)
         if match := _UNPRINTABLE.search(text):
             said = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
             raise self.stop(_place_of(text, match.start()), said, "remove it")
@@ -316,18 +315,10 @@ def _place_of(text: str, offset: int) -> Place:
 
 def described(value: Any) -> str:
     """Describe a value: `a list`, `the string "two"`, `the integer 3`."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return f"the boolean {json.dumps(value)}"
-    if isinstance(value, int):
-        return f"the integer {value}"
-    if isinstance(value, float):
-        return f"the number {value}"
-    if isinstance(value, str):
-        shown = value if len(value) <= 40 else value[:37] + "..."
-        return f"the string {json.dumps(shown, ensure_ascii=False)}"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, str | int | float):
+        shown = f"{value[:37]}..." if isinstance(value, str) and len(value) > 40 else value
+        return f"the {_WORDS[type(value)]} {json.dumps(shown, ensure_ascii=False)}"
+    return "null" if value is None else "a list" if isinstance(value, list) else "a mapping"
 
 
 def resolve(word: str) -> Scalar:
@@ -346,8 +337,8 @@ _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
-    "did not find expected key|expected <block end>": "the line does not fit into the block that starts on line"
-    " {opened} (indented by {indent}); check its indentation and quotes",
+    "did not find expected key|expected <block end>": "the line does not belong to the block that starts on line"
+    " {opened}: that block is indented by {indent} spaces, this line by {spaces}; correct the indentation",
     _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
@@ -374,8 +365,12 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
         return "YAML does not allow a tab here", "use spaces"
     said = error.problem or error.context or "it cannot be parsed"
     opened: Any = error.context_mark or error.problem_mark
+    spaces = len(here) - len(here.lstrip())
+    if opened and spaces == opened.column and "expected key" in said:
+        return "the line does not have the form 'key: value'", "check its quotes"
     for pattern, explanation in _YAML_ERRORS.items():
         if re.search(pattern, said) and opened:
             message, _, hint = explanation.partition("; ")
-            return message.format(opened=opened.line + 1, indent=opened.column, here=here[column : column + 1]), hint
+            known = {"opened": opened.line + 1, "indent": opened.column, "spaces": spaces}
+            return message.format(**known, here=here[column : column + 1]), hint
     return f"invalid YAML: {said}", ""

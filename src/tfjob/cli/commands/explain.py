@@ -5,6 +5,10 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.context import output_option
+from tfjob.cli.output import print_object
+
+SHOWN = ("shows", "cause", "remedy")
+"""The fields of a known error that people read."""
 
 
 @click.group()
@@ -19,7 +23,6 @@ def restarts(output: str) -> None:
 
     The table has a column for each restart policy, and shows what counts against backoffLimit.
     """
-    from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
     from tfjob.jobs.output import retry_rules
     from tfjob.jobs.report import table
@@ -43,13 +46,39 @@ node). If another replica was lost or killed before or at the same time as the f
 replicas restart.
 Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
 restart. Replicas back off separately; a gang backs off as one. A replica that may have failed because of another waits
-at least as long as that replica. An error does not count if a peer was still waiting to restart or had come back less
-than a minute earlier.
+at least as long as that replica.
+An error does not fail the job if another replica was still waiting to restart, or had restarted less than a minute
+earlier, because the error may follow from that. The replica restarts, which does not count against backoffLimit.
 COUNTS shows whether a restart counts against `runPolicy.backoffLimit`. Without a backoffLimit, restarts are unlimited.
 
 For a TfJob of tensorflow.org/v1alpha1, the replica type decides, and the restartPolicy of the template is ignored.
-MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not count if it follows the loss
-of another replica.
+MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not fail the job if it follows the
+loss of another replica: the MASTER restarts.
 """)
     titles = ["REPLICA ENDS WITH", "MASTER", "WORKER", "PS"]
     click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))
+
+
+@explain.command()
+@output_option
+def errors(output: str) -> None:
+    """List the failures of TensorFlow and Keras that tfjob recognizes.
+
+    Each entry shows the text of the error, its cause and what to do. If a job fails with one of them, its verdict
+    contains the advice.
+    """
+    import textwrap
+
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import known_errors
+
+    entries = known_errors()
+    if output != "text":
+        print_list("KnownError", entries, output)
+        return
+    lines = textwrap.TextWrapper(100, subsequent_indent=" " * 10, break_on_hyphens=False)
+    blocks = [
+        [click.style(entry["name"], bold=True), *(lines.fill(f"  {name:<8}{entry[name]}") for name in SHOWN)]
+        for entry in entries
+    ]
+    click.echo("\n\n".join("\n".join(block) for block in blocks))

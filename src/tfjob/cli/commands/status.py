@@ -8,6 +8,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, job_options, open_backend
+from tfjob.cli.output import print_object
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
@@ -24,7 +25,6 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """
     import msgspec
 
-    from tfjob.cli.output import print_object
     from tfjob.jobs import explain
     from tfjob.jobs.output import job_shape, replica_shape
 
@@ -65,6 +65,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
     elif status.last_restart:
         cause = status.last_restart.cause
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
+        lines += [f"  advice     {cause.advice}"] if cause.advice else []
     elif record.note:
         lines.append(f"  why        {record.note}")
     lines += [*_starts(replicas), *_left_running(record, replicas), *explain.format_events(events, datetime.now(UTC))]

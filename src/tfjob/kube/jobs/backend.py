@@ -34,7 +34,7 @@ from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.policy.suspension import resumed, suspended
+from tfjob.plan.policy.run_policy import resumed, suspended
 from tfjob.records.job_records import JobRecords, short_id
 
 if TYPE_CHECKING:
@@ -58,11 +58,7 @@ class Unattended(errors.KubeError):
 
 @asynccontextmanager
 async def connect(access: Access, namespace: str, options: str, records: Path) -> AsyncIterator[KubeBackend]:
-    """Yield the jobs of one namespace of a cluster.
-
-    `options` are the command line options that select this namespace; `records` is the folder of the records of
-    attached runs.
-    """
+    """Yield the jobs of a namespace; command lines select it with `options`, and `records` has the attached runs."""
     async with Client(access, CONNECTIONS, durations_from(os.environ)) as client:
         yield KubeBackend(client, namespace or access.namespace, options, JobRecords(records))
 
@@ -84,7 +80,6 @@ class KubeBackend:
     # --- reading ------------------------------------------------------------------------------------------------
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        """Return the jobs of the cluster; with `everything` also those of which only a record is left."""
         namespace = "" if all_namespaces else self.namespace
         found = await jobs.list_jobs(self.client, namespace)
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
@@ -169,7 +164,7 @@ class KubeBackend:
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
         found = await self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name)
-        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job))
+        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job), type=dict)
         version = await server_version(self.client)
         return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
 
@@ -179,11 +174,9 @@ class KubeBackend:
         return self.record(await jobs.edit(self.client, record.job, change))
 
     async def wait_until_stopped(self, record: Record) -> None:
-        """Wait until the operator has suspended the job and its pods are gone."""
         patience = self.client.durations.unnoticed.total_seconds()
         deadline = time.monotonic() + patience
-        present = await self.refresh(record)
-        while present is not None and not is_finished(present.job.status):
+        while (present := await self.refresh(record)) is not None and not is_finished(present.job.status):
             status = present.job.status
             # An annotation stops a TfJob, which does not change its generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
@@ -194,7 +187,6 @@ class KubeBackend:
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present, patience)
             await self.pause(present, self.client.durations.look.total_seconds())
-            present = await self.refresh(record)
 
     async def suspend(self, record: Record, reason: str) -> Record:
         return await self.change(record, lambda job: suspended(job, reason))
@@ -204,21 +196,12 @@ class KubeBackend:
 
     async def delete(self, record: Record) -> None:
         if record.current:
-            await self._delete_job(record)
-        if (kept := self.records.of(record.job)) is not None:
-            kept.remove()
-
-    async def _delete_job(self, record: Record) -> None:
-        namespace, name = record.job.metadata.namespace, record.name
-        try:
-            resource = jobs.resource_of(record.job)
-            await self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background")
-        except (errors.NotFound, errors.Conflict):
-            return  # another client deleted it
-        present = await self.refresh(record)
-        while present is not None:
-            await self.pause(present, self.client.durations.look.total_seconds())
-            present = await self.refresh(record)
+            resource, uid = jobs.resource_of(record.job), record.uid
+            with suppress(errors.NotFound, errors.Conflict):  # another client deleted it
+                await self.client.delete(resource, record.namespace, record.name, uid, "Background")
+            while (present := await self.refresh(record)) is not None:
+                await self.pause(present, self.client.durations.look.total_seconds())
+        self.records.remove(record.job)
 
     # --- processes ----------------------------------------------------------------------------------------------
 
@@ -278,7 +261,12 @@ class SyncKubeBackend(SyncBackend[KubeBackend]):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the backend's thread. Raises TimeoutError once the backend's time is over."""
-        return super().run(_before(self._until, work))
+
+        async def bounded() -> T:
+            async with asyncio.timeout_at(self._until):
+                return await work
+
+        return super().run(bounded())
 
 
 @contextmanager
@@ -286,13 +274,7 @@ def open_backend(
     access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
 ) -> Iterator[SyncKubeBackend]:
     """Open a backend for synchronous callers; after `seconds`, requests without an answer raise TimeoutError."""
-    until = None if seconds is None else time.monotonic() + seconds
+    until = None if seconds is None else time.monotonic() + seconds  # the event loop uses this clock too
     with Portal() as portal:
         backend = portal.enter(connect(access, namespace, options, records), seconds)
         yield SyncKubeBackend(portal, backend, until)
-
-
-async def _before(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine until a time of the monotonic clock, which the event loop uses too."""
-    async with asyncio.timeout_at(moment):
-        return await work

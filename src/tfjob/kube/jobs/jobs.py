@@ -32,13 +32,14 @@ from tfjob.kube.client.patches import difference, merged
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.suspension import RESUMING
+from tfjob.plan.policy.run_policy import RESUMING
 from tfjob.records.job_records import short_id
 
 EDIT_TRIES = 5
 Edit = Callable[[TFJob], TFJob]
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 PENDING = "Pending"
+NOT_PICKED_UP = "no operator has picked up the job. To check whether one is running: tfjob doctor{}"
 _kinds = {kind.resource.kind: kind for kind in cluster_kinds(Settings())}
 BEGINNING = datetime.fromtimestamp(0, UTC)
 
@@ -63,11 +64,7 @@ def resource_of(job: TFJob) -> Resource:
 
 
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
-    """Return the job of that name, with its defaults; None if there is none. Raises NoTFJobs.
-
-    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects the
-    other.
-    """
+    """Return the job of that name or None; `tfja/NAME` selects a TfJob with the name of a TFJob. Raises NoTFJobs."""
     prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
     wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
     resources = [prefixed.resource] if prefixed else list(JOB_KINDS.values())
@@ -207,13 +204,11 @@ def record(
 
 
 def state_of(job: TFJob) -> str:
-    """Return the state that our operator writes, else one from the conditions of another operator.
-
-    A resumed job is Pending, even if the operator has not seen that yet.
-    """
+    """Return the state that our operator writes, else one from the conditions of another operator."""
     true = [condition.type for condition in job.status.conditions if condition.status == "True"]
     state = job.status.state or next((name for name in reversed(true) if name != "Created"), PENDING)
-    return PENDING if state == SUSPENDED and not job.spec.run_policy.suspend else state
+    is_resumed = state == SUSPENDED and not job.spec.run_policy.suspend  # the operator has not noticed it yet
+    return PENDING if is_resumed else state
 
 
 def is_unseen(job: TFJob, now: datetime, patience: timedelta) -> bool:
@@ -231,7 +226,7 @@ def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
     if unseen:
-        return f"no operator has looked at it. To check that one is running: tfjob doctor{options}"
+        return NOT_PICKED_UP.format(options)
     return ""
 
 

@@ -28,7 +28,8 @@ def problems(job: TFJob, known: References, mapped: Collection[str] = ()) -> lis
 
 def pod_problems(pod: Mapping[str, Any], at: Path, known: References, mapped: Collection[str]) -> Iterator[Problem]:
     for one in references(pod):
-        if one.kind != CLAIM and not _is_mapped(one, pod, mapped):
+        is_mapped = one.path[0] == "volumes" and pod["volumes"][one.path[1]].get("name") in mapped
+        if one.kind != CLAIM and not is_mapped:
             yield from _faults(one, pod, known, at)
 
 
@@ -36,14 +37,16 @@ def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path)
     document = known.config_map(one.name) if one.kind == CONFIG_MAP else known.secret(one.name)
     if document is None:
         hint = f"add a document with kind: {one.kind} to the manifest, or set optional: true"
-        yield Problem(path_text((*at, *one.path)), f"{one.kind} {one.name} does not exist", hint)
+        yield Problem(path_text((*at, *one.path)), f"{one.kind} '{one.name}' does not exist", hint)
         return
     held = _keys(one, document)
     has = f"its keys: {', '.join(sorted(held))}" if held else "it is empty"
     for key in one.keys:
         if key not in held:
             where = path_text((*at, *_key_path(one, key, pod)))
-            yield Problem(where, f"{one.kind} {one.name} has no key {key}", f"{has}; add the key, or correct its name")
+            yield Problem(
+                where, f"{one.kind} '{one.name}' has no key '{key}'", f"{has}; add the key, or correct its name"
+            )
 
 
 def _keys(one: Reference, document: Mapping[str, Any]) -> set[str]:
@@ -64,7 +67,3 @@ def _key_path(one: Reference, key: str, pod: Mapping[str, Any]) -> Path:
         source = source[part]
     index = next(index for index, item in enumerate(source["items"]) if item.get("key") == key)
     return (*around, "items", index, "key")
-
-
-def _is_mapped(one: Reference, pod: Mapping[str, Any], mapped: Collection[str]) -> bool:
-    return one.path[0] == "volumes" and pod["volumes"][one.path[1]].get("name") in mapped

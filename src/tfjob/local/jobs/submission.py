@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from tfjob.api.objects import JOB_VOLUME, Deployment, ObjectMeta, OwnerReference, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists
-from tfjob.controller.kind import INTERRUPTED, STOPPED, Key
+from tfjob.controller.kind import INTERRUPTED, STOPPED, SUSPEND_REASON, Key
 from tfjob.jobs.backend import is_suspended, summary
 from tfjob.jobs.find import NameInUse
 from tfjob.local.jobs.runs import TYPES, edit_owner, is_cut_off, is_expired, job_of, owner_of
@@ -31,7 +31,6 @@ from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.build.pods import service
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,15 @@ class Submission:
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
     owner, options = submission.owner, submission.options
     refuse_if_taken(store, submission)
+    replaced = store.current(Key(owner.metadata.namespace, owner.metadata.name, owner.kind))
     keep_objects(home, store, submission.objects, owner.metadata.namespace)
     started = start_run(home, store, owner, submission.manifest, options, attached=attached)
     try:
         for service in submission.services:
             _keep_service(store, service, started.run)
+        if replaced is not None and not is_finished(summary(owner_of(replaced))):
+            message = f"it replaces {replaced.id}, which can no longer be resumed; its record and logs stay"
+            store.add_event(started.run.uid, "RunReplaced", message, warning=False, now=datetime.now(UTC))
         if isinstance(owner, TFJob):
             _reserve_addresses(store, started.run, options)
             _report_filled_storage(home, store, started.run, {*submission.config.volumes, *options.volumes})
@@ -82,7 +85,7 @@ def refuse_if_taken(store: Store, submission: Submission) -> None:
     for other in TYPES.keys() - {kind}:
         found = store.current(Key(namespace, name, other))
         if found is not None and found.root == found.uid:
-            text = f"the name {name} is taken by a {other} ({found.id})"
+            text = f"the name '{name}' is taken by a {other} ({found.id})"
             raise Refusal(text, f"Rename the {kind}, or delete the {other}: {_deletion(found)}")
     run = store.current(Key(namespace, name, kind))
     if run is not None and _is_in_use(run):
@@ -126,10 +129,7 @@ def running_server(store: Store, submission: Submission) -> Run | None:
 
 
 def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
-    """Apply labels, annotations, spec and Services of a manifest to a running Deployment; False if nothing changes.
-
-    As with `kubectl apply`, a replica count and Services that the manifest does not mention stay.
-    """
+    """Apply a manifest to a running Deployment as `kubectl apply` does; return False if nothing changes."""
     new, present = submission.owner, run.decode(Deployment)
     assert isinstance(new, Deployment)
     keep_objects(home, store, submission.objects, new.metadata.namespace)
@@ -162,7 +162,7 @@ def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
         if found.metadata.name == service.name:
             holder = store.run(found.metadata.owner_references[0].uid)
             if holder is not None and (run is None or holder.uid != run.uid):
-                text = f"Service {service.name} already belongs to {holder.id}"
+                text = f"Service '{service.name}' already belongs to {holder.id}"
                 raise Refusal(text, f"Rename the Service, or delete that run: {_deletion(holder)}")
 
 
@@ -180,12 +180,9 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
 
 
 def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
-    """Record an event if the job's storage contains files: a job of that name in another project may have left them.
-
-    A user who maps the volume to a folder knows what it contains.
-    """
+    """Record an event if the job's storage contains files: a job of that name in another project may have left them."""
     if JOB_VOLUME in mapped:
-        return
+        return  # the user has chosen the folder
     job = job_of(run)
     storage = storage_of(job, for_all=True) or ({}, {})
     claim = filled_claim(storage, job.metadata.namespace, Claims(home.claims))

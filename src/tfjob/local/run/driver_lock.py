@@ -6,7 +6,6 @@ uses this module, so it must stay quick to import.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -58,10 +57,7 @@ def suspend(store: Store, uid: str, kind: Kind[Any], reason: str) -> None:
 
 
 def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
-    """Start a background driver for the root of a run; return False if another process drives it already.
-
-    The driver inherits the lock, so that no other process can acquire it in between.
-    """
+    """Start a driver in the background, which inherits the lock; return False if the root of the run has a driver."""
     lock = acquire_driver_lock(run.root_folder) if lock is None else lock
     if lock is None:
         return False
@@ -89,16 +85,7 @@ _children: list[subprocess.Popen[bytes]] = []
 
 def acquire_driver_lock(folder: Path) -> int | None:
     """Return the descriptor of the lock, held until every process closes it; None if another process holds it."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A process that checks whether the lock is taken holds it for a moment.
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(STEP_SECONDS)
-        else:
-            return descriptor
+    while (lock := pod_files.take_lock(str(folder / LOCK))) is None and time.monotonic() < deadline:
+        time.sleep(STEP_SECONDS)  # a process that checks whether the lock is taken holds it for a moment
+    return lock

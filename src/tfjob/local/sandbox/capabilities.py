@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .pod_spec import Level
 
-_TIMEOUT = 5.0
 _PROBE_IP = "127.77.255.254"
 
 
@@ -42,10 +41,10 @@ class Probing:
         command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
 
-    def problems(self) -> dict[str, list[Any]]:
+    def problems(self, patience: float = 60.0) -> dict[str, list[Any]]:
         """Return [errno, text] of each capability; raise OSError, ValueError or SubprocessError if the probe fails."""
         try:
-            output, _ = self._process.communicate(timeout=60)
+            output, _ = self._process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
@@ -96,7 +95,7 @@ def print_problems() -> None:
     json.dump({name: _attempt(trial) for name, (_, trial) in _PROBES.items()}, sys.stdout)
 
 
-def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
+def _attempt(trial: Callable[[], None], patience: float = 5.0) -> tuple[int, str]:
     """Run a trial in a child process; return its errno and error text, or (0, "") if it works."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -111,8 +110,8 @@ def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
         os.write(writer, json.dumps([number, text]).encode())
         os._exit(0)
     os.close(writer)
-    answered, _, _ = select.select([reader], [], [], _TIMEOUT)
-    answer = os.read(reader, 65536) if answered else json.dumps([0, f"no result after {_TIMEOUT:g} s"]).encode()
+    answered, _, _ = select.select([reader], [], [], patience)
+    answer = os.read(reader, 65536) if answered else json.dumps([0, f"no result after {patience:g} s"]).encode()
     os.close(reader)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

@@ -77,7 +77,7 @@ def start(plan: ContainerPlan) -> Container:
 
     {"pid": the workload's pid on the host}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if a warm
     start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
-    {"cpu": seconds, "peak": bytes} when all processes have ended.
+    {"peak": bytes of memory} when all processes have ended.
     """
     fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
     return _fork(fork, lambda *pipes: _init(plan, *pipes))
@@ -112,10 +112,7 @@ def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int, int], No
 
 
 class Become(BaseException):
-    """Raised in a warm workload, which runs its program in this process instead of calling exec.
-
-    The fork server catches it, so that no frame of the supervisor remains on the program's stack.
-    """
+    """Raised in a warm workload, so that its program runs in this process without frames of the supervisor below it."""
 
     def __init__(self, plan: ContainerPlan, channel: socket.socket, errors: int, init: int) -> None:
         super().__init__()
@@ -174,8 +171,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         status = _wait_for(workload, plan["namespaces"])
         _send(channel, {"exited": status, "at": time.time()})
         _end_all(plan["namespaces"])
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+        _send(channel, {"peak": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024})
         os._exit(0)
     except Become:
         raise
@@ -369,7 +365,7 @@ def _prepare_exec(plan: ContainerPlan) -> None:
     try:
         os.chdir(plan["cwd"])
     except OSError as error:
-        raise _StartError(128, f'cannot change to the working folder "{plan["cwd"]}": {error.strerror}') from error
+        raise _StartError(128, f"cannot change to the working folder '{plan['cwd']}': {error.strerror}") from error
     os.umask(0o022)
     syscalls.restore_signals()
 
@@ -382,7 +378,10 @@ def _exec(plan: ContainerPlan) -> NoReturn:
         is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         problem = error.strerror
         if is_missing and "/" not in program:
-            problem = f"not found in PATH={plan['env'].get('PATH', '')}"
+            problem = (
+                "PATH has no such program, and tfjob does not run images on this machine; install it, or, for a program"
+                f' of a virtualenv, set virtualenv = "FOLDER" under [images."{plan["image"]}"] in tfjob.toml'
+            )
         elif is_missing and os.path.exists(program):
             problem = "the interpreter in its first line does not exist"
-        raise _StartError(127 if is_missing else 126, f'cannot run "{plan["shownArgv"][0]}": {problem}') from error
+        raise _StartError(127 if is_missing else 126, f"cannot run '{plan['shownArgv'][0]}': {problem}") from error

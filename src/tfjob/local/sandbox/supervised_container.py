@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
 _LINGER = 5.0  # seconds that an init may take to kill what the workload left behind
-_LIFE = 10.0  # seconds within which a forked program must reach its first line
 _CRASH = 5.0  # a crash within this many seconds of a fork may be due to the fork
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 
@@ -34,15 +33,11 @@ class Member:
     def __init__(self, pod: PodProcess, spec: ContainerSpec, kind: str) -> None:
         self.name = spec["name"]
         self.is_sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-        self.state: dict[str, Any] = {
-            "waiting": {
-                "reason": "PodInitializing" if kind == "init" or pod.spec["initContainers"] else "ContainerCreating"
-            }
-        }
+        reason = "PodInitializing" if pod.spec["initContainers"] else "ContainerCreating"
+        self.state: dict[str, Any] = {"waiting": {"reason": reason}}
         self.last_state: dict[str, Any] = {}
         self.workload_pid = 0
         self.peak_memory = 0
-        self.cpu_seconds = 0.0
         self.cold_because = ""  # why it started cold although a warm start was requested
         self.fork_failed = ""  # how a warm start failed; later starts are cold
         self._pod = pod
@@ -57,7 +52,6 @@ class Member:
         self._may_start = True
         self._ever_started = False
         self._restart_at: float | None = None
-        self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
 
     @property
@@ -80,10 +74,6 @@ class Member:
     @property
     def polls_memory(self) -> bool:
         return self._run is not None and self._run.polls_memory
-
-    @property
-    def log_lost(self) -> int:
-        return self._lost_before + (self._run.log.lost if self._run else 0)
 
     def due_in(self, now: float) -> list[float]:
         """Return the seconds until each time at which `tick` or `start_if_due` has something to do."""
@@ -158,7 +148,8 @@ class Member:
             run.container.kill_init()
         if run.life_until is not None and now >= run.life_until:
             run.life_until = None
-            self.fork_failed = f"it did not reach its first line within {_LIFE:g} s of a warm start"
+            life = self._spec["warm"]["life"]
+            self.fork_failed = f"it did not reach its first line within {life:g} s of a warm start"
             run.lifeless = True
             run.container.kill_all()  # its init waits for the program and handles no signals yet
         self._check_health(run, now)
@@ -215,7 +206,7 @@ class Member:
             return
         run = ContainerRun(started, log, group)
         if plan["warm"] is not None:
-            run.life_until = time.monotonic() + _LIFE
+            run.life_until = time.monotonic() + plan["warm"]["life"]
             run.forked = True
         run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not group.memory
         self._run = run
@@ -231,6 +222,7 @@ class Member:
             "hostname": pod.spec["hostname"],
             "argv": argv,
             "shownArgv": argv,
+            "image": self._spec.get("image", ""),
             "env": pod.secrets["env"].get(self.name, {}),
             "cwd": self._spec["cwd"] or "/",
             "namespaces": pod.full,
@@ -243,7 +235,7 @@ class Member:
         }
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
-        from .container_probes import ContainerProbes, check  # loaded only for containers that have probes
+        from .container_probes import ContainerProbes, check  # slow to load, and few containers have probes
 
         def start(probe: Probe) -> container.Container:
             plan = self._plan(probe.get("exec", []), run.group)
@@ -316,8 +308,7 @@ class Member:
                 run.wait_status, run.finished_at = event["exited"], event["at"]
                 run.stop_probes()
                 run.linger_until = time.monotonic() + _LINGER
-            elif "cpu" in event:
-                self.cpu_seconds += event["cpu"]
+            elif "peak" in event:
                 self.peak_memory = max(self.peak_memory, event["peak"])
             self._pod.changed()
         if not is_open:
@@ -331,7 +322,6 @@ class Member:
         run.log.close()
         self._run = None
         self.workload_pid = 0
-        self._lost_before += run.log.lost
         oom = run.out_of_memory or run.group.oom_kills() > 0
         self.peak_memory = max(self.peak_memory, run.group.peak())
         run.group.kill()

@@ -49,7 +49,6 @@ class ConfigError(Refusal):
     def __init__(self, path: Path, message: str, hint: str = "", *, key: str = "") -> None:
         super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
         self.path = path
-        self.key = key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +114,9 @@ def overlay(config: Config, file: Path) -> Config:
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    if base := environ.get("XDG_CONFIG_HOME"):
-        return Path(base) / "tfjob" / "config.toml"
-    if home := environ.get("HOME"):
-        return Path(home) / ".config" / "tfjob" / "config.toml"
-    return None
+    home = environ.get("HOME")
+    base = environ.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    return Path(base, "tfjob", "config.toml") if base else None
 
 
 def project_file(start: Path) -> Path | None:
@@ -196,7 +193,7 @@ def _table(value: object, file: Path, key: str) -> dict[str, Any]:
 
 
 def _text(value: object, file: Path, key: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
         raise ConfigError(file, "must be a string in quotes", key=key)
     return value
 
@@ -218,19 +215,12 @@ def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
 
 
 def _variables(value: object, file: Path, key: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table of strings", 'Write env = { NAME = "value" }.', key=key)
-    for name, text in value.items():
-        if not isinstance(text, str):
-            raise ConfigError(file, "must be a string in quotes", key=f"{key}.{name}")
-    return dict(value)
+    return {name: _text(text, file, f"{key}.{name}") for name, text in _table(value, file, key).items()}
 
 
 def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
-    if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table of folders", 'Write folders = { "/opt/train" = "src" }.', key=key)
     found = {}
-    for inside, here in value.items():
+    for inside, here in _table(value, file, key).items():
         target = posixpath.normpath(inside)
         if not target.startswith("/") or target.strip("/") == "":
             raise ConfigError(file, "must be an absolute path in the image, below /", key=f'{key}."{inside}"')

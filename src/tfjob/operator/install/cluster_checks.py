@@ -68,12 +68,12 @@ class Versions:
 
 
 RIGHTS = {
-    "you can view jobs": ("get tfjobs", "list tfjobs", "list pods"),
-    "you can create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
-    "you can watch jobs": ("watch tfjobs", "watch pods"),
-    "you can read logs": ("get pods/log",),
-    "you can read events": ("list events",),
-    "you can run commands in replicas": ("create pods/exec",),
+    "permission to view jobs": ("get tfjobs", "list tfjobs", "list pods"),
+    "permission to create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
+    "permission to watch jobs": ("watch tfjobs", "watch pods"),
+    "permission to read logs": ("get pods/log",),
+    "permission to read events": ("list events",),
+    "permission to run commands in replicas": ("create pods/exec",),
 }
 """The permissions that commands need."""
 
@@ -149,7 +149,7 @@ async def deployments(client: Client) -> list[Operator]:
 async def _visible(client: Client, resource: Resource, **selectors: str) -> list[dict[str, Any]]:
     for namespace in ("", NAMESPACE):
         try:
-            return (await client.list(resource, namespace, **selectors)).items
+            return (await client.list(resource, namespace, **selectors, type=dict)).items
         except Forbidden:
             continue
     return []
@@ -167,8 +167,10 @@ async def _lease_holder(client: Client) -> str:
 
 async def _right(client: Client, namespace: str, title: str, rights: Iterable[str]) -> Finding:
     denied = [right for right in rights if not await _may(client, namespace, right)]
-    problem = f"missing permissions in namespace {namespace}: {', '.join(denied)}" if denied else ""
-    fix = f"Ask for the ClusterRole edit in namespace {namespace}; once the operator is installed, it includes them."
+    problem = f"missing in namespace {namespace}: {', '.join(denied)}" if denied else ""
+    fix = (
+        f"Ask for the ClusterRole edit in namespace {namespace}; installing the operator adds these permissions to it."
+    )
     return Finding(title, not denied, problem, fix)
 
 
@@ -177,10 +179,6 @@ async def _may(client: Client, namespace: str, right: str) -> bool:
     name, _, subresource = resource.partition("/")
     group = GROUP if name == "tfjobs" else ""
     attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
-    review = {
-        "apiVersion": ACCESS_REVIEWS.api_version,
-        "kind": ACCESS_REVIEWS.kind,
-        "spec": {"resourceAttributes": attributes},
-    }
+    review = ACCESS_REVIEWS.manifest({}, spec={"resourceAttributes": attributes})
     answer = msgspec.json.decode(await client.create(ACCESS_REVIEWS, "", review))
     return bool(answer.get("status", {}).get("allowed"))

@@ -112,7 +112,7 @@ class Installation:
         jobs: list[str] = []
         for kind, resource in JOB_KINDS.items():
             with suppress(NotFound):
-                owners = [job["metadata"] for job in (await self.client.list(resource)).items]
+                owners = [job["metadata"] for job in (await self.client.list(resource, type=dict)).items]
                 jobs += [f"{kind} {owner['namespace']}/{owner['name']}" for owner in owners]
         return found, jobs
 
@@ -150,13 +150,13 @@ class Installation:
             return []  # TFJobs may stay with another operator
         try:
             deployments = await self._deployments()
-            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
+            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS, type=dict)).items
         except Forbidden:
-            self.say("note: you do not have permission to check whether another operator handles TFJobs")
+            self.say("note: you do not have permission to check whether another operator manages TFJobs")
             return []
         if other := handover.ours_elsewhere(deployments, place, one_namespace=restricted):
             raise Refused(
-                f"the operator is already installed in namespace {other}; two operators would handle the same jobs",
+                f"the operator is already installed in namespace {other}; two operators would manage the same jobs",
                 f"To upgrade it, install with --namespace {other}\n"
                 f"To move it, remove it there first: tfjob operator uninstall --namespace {other}",
             )
@@ -171,22 +171,23 @@ class Installation:
     async def _deployments(self) -> list[Object]:
         """Return the Deployments of the cluster, or of one namespace if the user may not list them all."""
         try:
-            return (await self.client.list(DEPLOYMENTS)).items
+            return (await self.client.list(DEPLOYMENTS, type=dict)).items
         except Forbidden:
             if not self.settings.namespace_only:
                 raise
-            return (await self.client.list(DEPLOYMENTS, self.settings.namespace)).items
+            return (await self.client.list(DEPLOYMENTS, self.settings.namespace, type=dict)).items
 
     async def _hand_over(self, steps: list[Step], *, allowed: bool) -> None:
         if steps and not allowed:
             commands = "\n".join(f"  {step.command}" for step in steps)
             raise Refused(
                 "; ".join(step.said for step in steps),
-                f"Two operators must not handle the same jobs. These commands hand them over:\n{commands}\n"
-                "`tfjob operator install --take-over` runs them for you.",
+                "Two operators must not manage the same jobs. These commands make the other one leave TFJobs alone:\n"
+                f"{commands}\n"
+                "`tfjob operator install --take-over` runs them and then installs.",
             )
         for step in steps:
-            self.say(f"handing over: {step.command}")
+            self.say(f"running: {step.command}")
             if step.patch is None:
                 await self.client.delete(step.resource, step.namespace, step.name, propagation="Foreground")
             else:
@@ -210,8 +211,7 @@ class Installation:
         try:
             await self.client.get(NAMESPACES, "", name)
         except NotFound:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await self.client.create(NAMESPACES, "", body)
+            await self.client.create(NAMESPACES, "", NAMESPACES.manifest({"name": name}))
             self.say(f"created Namespace {name}")
         except Forbidden:
             pass  # without the right to read the namespace, the installation may still work

@@ -228,7 +228,7 @@ def test_the_type_of_a_host_path_is_honoured(world: World, kind: str, name: str,
             assert source == world.root / name
             assert source.is_dir() == ("folder" in name or "deep" in name)
         else:
-            with pytest.raises(VolumeError, match='volume "v"'):
+            with pytest.raises(VolumeError, match="volume 'v'"):
                 world.source(volume)
 
 
@@ -293,7 +293,7 @@ def test_a_mount_inside_another_comes_after_it(world: World) -> None:
         {"name": "v", "emptyDir": {}}, {"mountPath": "/a/b/c/"}, {"mountPath": "/a"}, {"mountPath": "/a/b"}
     )
     assert [mount.target for mount in made.mounts["main"]] == ["/a", "/a/b", "/a/b/c"]
-    assert made.rewrites("main")["/a"] == str(world.root / "pod/volumes/v")
+    assert made.mounts["main"][0].source == world.root / "pod/volumes/v"
 
 
 @pytest.mark.parametrize(
