@@ -38,6 +38,8 @@ PS_PORT = "tfjob/ps-port"
 """Annotation: the port of default parameter servers, which have no container with a port."""
 UNSAID = "tfjob/unsaid"
 """Annotation: a `Note` of `versions.round_trip` for each version with something that this one cannot express."""
+EVALUATOR_GRACE = "tfjob/evaluator-grace-seconds"
+"""Annotation: `runPolicy.evaluatorGraceSeconds` for versions that do not have the field."""
 PARALLELISM = "tfjob/parallelism"
 """Annotation: the `parallelism` of a converted batch/v1 Job."""
 
@@ -70,6 +72,7 @@ class RunPolicy(Model, frozen=True):
     scheduling_policy: SchedulingPolicy | None = None
     suspend: bool = False
     managed_by: str | None = None
+    evaluator_grace_seconds: int | None = None
 
 
 class TensorBoard(Model, frozen=True):

@@ -10,7 +10,7 @@ from tfjob.api.types import TFJobStatus
 from tfjob.controller.actions import Event, RecordedEvent
 from tfjob.jobs.backend import Record, Replica
 from tfjob.jobs.report import age
-from tfjob.plan.events import CRASH_LOOP, RESTARTED, STARTING
+from tfjob.plan.events import CRASH_LOOP, EVALUATING, RESTARTED, STARTING
 from tfjob.plan.policy.cleanup import NONE
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
@@ -31,6 +31,7 @@ TOLD_REASONS = (
     ("Pending", STARTING),
     ("Pending", "ReplicaSetUpdated"),
     ("Running", STARTING),
+    ("Running", EVALUATING),
     ("Running", CRASH_LOOP),
     ("Running", RESTARTED),
 )
