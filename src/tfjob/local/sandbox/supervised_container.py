@@ -25,6 +25,7 @@ _DRAIN = 0.3  # seconds without output after which a pipe that another process s
 _LINGER = 5.0  # seconds that an init may take to kill what the workload left behind
 _LIFE = 10.0  # seconds within which a forked program must reach its first line
 _CRASH = 5.0  # a crash within this many seconds of a fork may be due to the fork
+_MOST_FAILED_STARTS = 3  # in a row: a program that this machine lacks does not appear by waiting
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 
 
@@ -54,6 +55,7 @@ class Member:
             self._policy = "OnFailure"  # an init container that succeeded never restarts
         self._restart_count = 0
         self._restarts_in_a_row = 0
+        self._failed_starts = 0  # in a row
         self._may_start = True
         self._ever_started = False
         self._restart_at: float | None = None
@@ -372,7 +374,10 @@ class Member:
         self.state = {"terminated": terminated}
         self._pod.changed()
         rootfs.release_points(self._root_dir)
-        if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
+        self._failed_starts = self._failed_starts + 1 if started is None else 0
+        # `Always` is the policy of servers, which wait for their program as on a cluster.
+        gives_up = self._policy == "OnFailure" and self._failed_starts >= _MOST_FAILED_STARTS
+        if self._may_start and not gives_up and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:
             self._may_start = False
