@@ -186,6 +186,13 @@ def test_a_full_disk_loses_output_but_no_verdict(tool: Installed, tmp_path: Path
         file = write(tmp_path / "job", tfjob("noisy", {"Worker": spec}))
         done = tool.tfjob(home, "run", file, timeout=90)
         assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+        events = json.loads(tool.tfjob(home, "events", "noisy", "-o", "json").stdout)["items"]
+        reports = [event for event in events if event["reason"] == "LogLost"]
+        assert len(reports) == 2, "at once, and the amount at the end"
+        lost = int(re.search(r"([\d,]+) bytes", str(reports[-1]["message"]))[1].replace(",", ""))  # type: ignore[index]
+        assert 60_000 * 101 > lost > 3_000_000
+        assert str(reports[-1]["message"]) in done.stdout + done.stderr
+        assert str(reports[-1]["message"])[:40] in tool.tfjob(home, "status", "noisy").stdout
         assert status(tool, home, "noisy")["failure"]["exitCode"] == 21  # type: ignore[index]
         assert tool.tfjob(home, "ps").returncode == 0
         assert tool.tfjob(home, "logs", "noisy", "--tail", "1").returncode == 0

@@ -25,7 +25,7 @@ from tfjob.api.objects import (
     PodCondition,
     PodStatus,
 )
-from tfjob.controller.actions import Event
+from tfjob.controller.actions import LOG_LOST, Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus
 from tfjob.local.inputs.images import ImageError
@@ -234,6 +234,10 @@ class Kubelet:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
+        if report.log_lost:
+            total = f"{report.log_lost:,} bytes of its log were lost" if report.done else "its log is losing output"
+            text = f"{pod.metadata.name}: {total}, because writing to {watched.folder} failed; is the disk full?"
+            self._tell(watched, Event(LOG_LOST, text, warning=True))
 
     def _end(self, pod: Pod, watched: _Watched) -> None:
         """Stop a deleted pod; once its processes have ended, remove its row. Its logs stay."""
