@@ -25,10 +25,18 @@ from tfjob.jobs.backend import Record
 from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
-from tfjob.launch.request import Request, is_script, manifest_text, pairs, read_request, without_secrets
+from tfjob.launch.request import (
+    Request,
+    is_script,
+    manifest_text,
+    names_from_shell,
+    pairs,
+    read_request,
+    without_secrets,
+)
 from tfjob.local.admission import admission
 from tfjob.local.admission import missing as missing_objects
-from tfjob.local.inputs import gpus
+from tfjob.local.inputs import environment, gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.inputs.references import References, brought
 from tfjob.local.jobs import submission
@@ -176,8 +184,18 @@ def set_up(request: Request) -> Setup:
         warm=settings.warm if request.warm is None else request.warm,
         volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
         environ=machine.kept_environ(os.environ),
+        pass_env=_names_to_pass(request, settings),
+        env_files=[str(Path(file).expanduser().absolute()) for file in request.script.env_file],
     )
     return Setup(settings, options, choice.notes)
+
+
+def _names_to_pass(request: Request, settings: Config) -> list[str]:
+    """Return the variables of the calling shell that the replicas of a script get; those of a manifest get none."""
+    if not is_script(request.file):
+        return []
+    patterns = [*environment.PASSED_TO_SCRIPTS, *settings.pass_env, *names_from_shell(request.script)]
+    return environment.names_to_pass(os.environ, patterns)
 
 
 def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
@@ -283,7 +301,7 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
             now=datetime.now(UTC),
             dry_run=True,
         )
-        shapes.append(_shape(owner, pod, peer, ready))
+        shapes.append(_shape(owner, pod, peer, ready) | {"passed": sorted(host.passed)})
     return shapes
 
 

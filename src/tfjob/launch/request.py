@@ -5,9 +5,11 @@ This module must be cheap to import, because shell completion loads it.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from tfjob.api.problems import Problem
 
 SCRIPT_SUFFIX = ".py"
+NAME_OF_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class ScriptRequest:
     evaluator: int | None = None
     image: str = ""
     in_image: bool = False
+    env: Sequence[str] = ()
+    env_file: Sequence[str] = ()
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
@@ -200,8 +206,39 @@ def script_manifest(request: Request) -> bytes:
     else:
         _script_text(request.file)  # report an unreadable script now
         script = Script(request.file, asked.arguments)
+    script = replace(script, env=_declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
     return yaml_text(documents(script, counts, request.name or name_of(request.file), asked.image)).encode()
+
+
+def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
+    """Return the variables for the manifest of a script: `NAME=VALUE` and, on a cluster, all others.
+
+    On this machine, a run stores only the names of the others, because their values may be secret.
+    """
+    from tfjob.local.inputs.environment import read_env_file
+
+    found: dict[str, str] = {}
+    for file in asked.env_file if cluster else ():
+        found |= read_env_file(Path(file), os.environ)
+    for one in asked.env:
+        name, separator, value = one.partition("=")
+        if not NAME_OF_VARIABLE.fullmatch(name):
+            raise InvalidRequest(f"invalid argument --env {one}: use NAME=VALUE, or NAME for the value of the shell")
+        if not separator and name not in os.environ:
+            raise InvalidRequest(f"--env {name}: this shell has no variable {name}", f"Set it: --env {name}=VALUE")
+        if separator or cluster:
+            found[name] = value if separator else os.environ[name]
+    if cluster and (secret := next(filter(SECRET_NAME.search, found), "")):
+        raise InvalidRequest(
+            f"{secret} looks like a secret, and a manifest would show its value",
+            "Use a Secret and secretKeyRef: write the manifest with --dry-run -o yaml and add it there.",
+        )
+    return found
+
+
+def names_from_shell(asked: ScriptRequest) -> list[str]:
+    return [name for name in asked.env if "=" not in name]
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
@@ -211,7 +248,7 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     if used == ["--"]:
         what, hint = f"arguments ({' '.join(asked.arguments)}) apply", "Put them into the args of its containers."
     else:
-        field = "image" if "image" in used[0] else "replicas"
+        field = next((field for field in ("image", "env") if field in used[0]), "replicas")
         what, hint = f"{used[0]} applies", f"Set {field} in the manifest."
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 

@@ -6,8 +6,8 @@ documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -60,6 +60,7 @@ class Script:
     path: str
     arguments: Sequence[str] = ()
     text: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def name_of(path: str) -> str:
@@ -96,6 +97,8 @@ def _pod(script: Script, name: str, image: str) -> dict[str, Any]:
         "image": image,
         "command": ["python", *(_unexpanded(word) for word in words)],
     }
+    if script.env:
+        container["env"] = [{"name": name, "value": _unexpanded(value)} for name, value in script.env.items()]
     pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
     if script.text is not None:
         container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]

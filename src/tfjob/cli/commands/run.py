@@ -53,6 +53,18 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--in-image", is_flag=True, help="Use the script that the image has at this path (scripts on a cluster only)."
     ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Set a variable, or pass the one of this shell (scripts only).",
+    ),
+    click.option(
+        "--env-file",
+        multiple=True,
+        metavar="FILE",
+        help="Set the variables of a file with NAME=VALUE lines (scripts only).",
+    ),
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
     click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
