@@ -27,7 +27,6 @@ from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
 from tfjob.launch.request import (
     Request,
-    is_script,
     manifest_text,
     names_from_shell,
     pairs,
@@ -165,7 +164,7 @@ def _unknown_ports(service: Service, pods: Sequence[Pod]) -> Iterator[Problem]:
 def set_up(request: Request) -> Setup:
     """Read the configuration and choose how the jobs of a request use this machine."""
     # Relative paths and tfjob.toml belong to the folder of the manifest; a script uses the current folder.
-    here = request.file == "-" or is_script(request.file)
+    here = request.file == "-" or request.is_program
     project = Path.cwd() if here else Path(request.file).absolute().parent
     settings = config.load(project, os.environ)
     mapped = pairs(request.volumes, "--volume", "NAME=FOLDER")
@@ -192,7 +191,7 @@ def set_up(request: Request) -> Setup:
 
 def _names_to_pass(request: Request, settings: Config) -> list[str]:
     """Return the variables of the calling shell that the replicas of a script get; those of a manifest get none."""
-    if not is_script(request.file):
+    if not request.is_program:
         return []
     patterns = [*environment.PASSED_TO_SCRIPTS, *settings.pass_env, *names_from_shell(request.script)]
     return environment.names_to_pass(os.environ, patterns)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,15 +22,16 @@ if TYPE_CHECKING:
     from tfjob.api.manifest.script import Script
     from tfjob.api.problems import Problem
 
-SCRIPT_SUFFIX = ".py"
+INTERPRETERS = {".py": "python", ".sh": "bash"}
 NAME_OF_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ScriptRequest:
-    """The options that only apply to scripts."""
+    """The options that only apply to programs: scripts, modules and commands."""
 
+    module: str = ""
     workers: int | None = None
     ps: int | None = None
     chief: bool = False
@@ -65,6 +67,16 @@ class Request:
     warm: bool | None = None
     target: On = field(default_factory=On)
 
+    @property
+    def is_program(self) -> bool:
+        """Whether it runs a script, a module or a command instead of a manifest."""
+        return bool(self.script.module) or not self.file or is_script(self.file)
+
+    @property
+    def program(self) -> str:
+        """The program as the user wrote it, for messages."""
+        return f"-m {self.script.module}" if self.script.module else self.file or shlex.join(self.script.arguments)
+
 
 class Unreadable(InvalidRequest):
     """The manifest is not a readable file."""
@@ -89,11 +101,11 @@ def load(request: Request) -> tuple[bytes, Manifest]:
     """Return the bytes and the content of a manifest, or of the manifest of a script, with its problems."""
     from tfjob.api.manifest import loader
 
-    if is_script(request.file):
+    if request.is_program:
         if request.parameters:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
-        return data, loader.load(data, f"the manifest of {request.file}")
+        return data, loader.load(data, f"the manifest of {request.program}")
     _refuse_script_options(request.file, request.script)
     return read_manifest(request.file, request.parameters, request.name)
 
@@ -125,7 +137,7 @@ def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
 
     The content of Secrets is left out.
     """
-    if is_script(request.file):
+    if request.is_program:
         return data.decode()
     from msgspec import to_builtins
 
@@ -190,7 +202,7 @@ def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]
 
 
 def is_script(file: str) -> bool:
-    return file.endswith(SCRIPT_SUFFIX)
+    return file.endswith(tuple(INTERPRETERS))
 
 
 def script_manifest(request: Request) -> bytes:
@@ -199,16 +211,27 @@ def script_manifest(request: Request) -> bytes:
 
     asked = request.script
     if request.target.cluster:
-        script = _for_cluster(request.file, asked)
+        script = _for_cluster(request)
     elif asked.in_image or asked.image:
         option = "--in-image" if asked.in_image else "--image"
         raise InvalidRequest(f"{option} only applies to a cluster, not to this machine", "Leave it out.")
     else:
-        _script_text(request.file)  # report an unreadable script now
-        script = Script(request.file, asked.arguments)
+        if not asked.module and request.file:
+            _script_text(request.file)  # report an unreadable script now
+        script = Script(_command(request))
     script = replace(script, env=_declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
-    return yaml_text(documents(script, counts, request.name or name_of(request.file), asked.image)).encode()
+    return yaml_text(documents(script, counts, request.name or name_of(_command(request)), asked.image)).encode()
+
+
+def _command(request: Request) -> list[str]:
+    """Return the command of a program."""
+    asked = request.script
+    if asked.module:
+        return ["python", "-m", asked.module, *([request.file] if request.file else []), *asked.arguments]
+    if request.file:
+        return [INTERPRETERS[Path(request.file).suffix], request.file, *asked.arguments]
+    return list(asked.arguments)
 
 
 def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
@@ -253,23 +276,28 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 
-def _for_cluster(file: str, asked: ScriptRequest) -> Script:
+def _for_cluster(request: Request) -> Script:
     from tfjob.api.manifest.script import Script, upload_problem
 
+    asked, file = request.script, request.file
     if not asked.image:
         raise InvalidRequest(
-            f"{file} needs an image to run in on a cluster",
+            f"{request.program} needs an image to run in on a cluster",
             "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
     if asked.in_image:
-        return Script(file, asked.arguments)
-    text = _script_text(file)
-    if problem := upload_problem(text, _modules_alongside(Path(file))):
+        return Script(_command(request))
+    if asked.module or not file:
+        problem = "only the file of a script can be sent"
+    else:
+        text = _script_text(file)
+        problem = upload_problem(text, _modules_alongside(Path(file)) if file.endswith(".py") else None)
+    if problem:
         raise InvalidRequest(
-            f"{file} cannot be sent to the cluster: {problem}",
-            "Put the script and everything that it needs into the image, and add --in-image.",
+            f"{request.program} cannot be sent to the cluster: {problem}",
+            "Put the program and everything that it needs into the image, and add --in-image.",
         )
-    return Script(file, asked.arguments, text)
+    return Script(_command(request), text)
 
 
 def _script_text(file: str) -> str:

@@ -32,6 +32,8 @@ REFUSED = {
         ("steps.py", "--on", "k8s", "--image", "python:3", "--env", "MY_TOKEN=1"),
         "secretKeyRef",
     ),
+    "no program": (("--workers", "2"), "-m MODULE"),
+    "a module for a cluster": (("-m", "pkg.train", "--on", "k8s", "--image", "python:3"), "--in-image"),
     "a cluster without an image": (("steps.py", "--on", "k8s"), "--image"),
 }
 
@@ -153,3 +155,19 @@ def test_a_manifest_gets_nothing_from_the_shell(cli: CommandLine, project: Path)
     (project / "job.yaml").write_text(in_folder(cli, project, "run", "show.py", "--dry-run", "-o", "yaml"))
     shown = in_folder(cli, project, "run", "job.yaml", "--name", "strict", "--plain")
     assert not [line for line in shown.splitlines() if line.startswith("worker-0") and "| " in line]
+
+
+def test_modules_shell_scripts_and_commands_are_programs_too(cli: CommandLine, project: Path) -> None:
+    (project / "pkg").mkdir()
+    (project / "pkg" / "train.py").write_text("import os, sys\nprint('TF_CONFIG' in os.environ, *sys.argv[1:])\n")
+    (project / "train.sh").write_text('python -m pkg.train "$@"\n')
+    for words, name in (
+        (("-m", "pkg.train", "--workers", "1", "--", "--epochs", "3"), "train"),
+        (("--workers", "1", "--name", "command", "--", "python", "-m", "pkg.train", "--epochs", "3"), "command"),
+        (("train.sh", "--workers", "1", "--name", "shell", "--", "--epochs", "3"), "shell"),
+    ):
+        shown = in_folder(cli, project, "run", *words, "--plain")
+        assert "worker-0 | True --epochs 3\n" in shown
+        assert f"{name} succeeded" in shown
+    lone = in_folder(cli, project, "run", "-m", "pkg.train", "--plain")
+    assert "worker-0 | False\n" in lone
