@@ -9,7 +9,7 @@ from support.plan.builders import PodBuilder, after, at, begun, deleted, job, li
 from tfjob.api.types import EVALUATOR_GRACE, TFJob
 from tfjob.plan.plan import JobPlan
 
-SHAPE = {"chief": 1, "ps": 1, "evaluator": 1}
+SHAPE: dict[str, Any] = {"chief": 1, "ps": 1, "evaluator": 1}
 
 
 def trained(owner: TFJob, *others: str) -> list[PodBuilder]:
