@@ -17,7 +17,6 @@ ELSEWHERE = {
     "unit/api/versions/test_round_trip.py": "api/versions/registry",
     "unit/api/versions/test_v1.py": "api/conversion api/objects api/types",
     "unit/plan/build/test_pods.py": "api/names plan/build/settings",
-    "unit/plan/test_plan.py": "plan/policy/suspension",
     "unit/controller/test_controller.py": "controller/actions controller/cluster controller/hooks controller/kind",
     "unit/jobs/test_portal.py": "jobs/sync_backend",
     "unit/records/test_job_records.py": "records/log_files records/pods",

@@ -59,20 +59,15 @@ def own_metadata(value: Mapping[str, Any], **annotations: str) -> dict[str, Any]
     return {**kept, "annotations": {**noted, **annotations}}
 
 
-def hub_job(value: Mapping[str, Any], api_version: str) -> TFJob:
-    """Return a checked v1 value as the hub type, with the user's version in an annotation."""
-    return msgspec.convert(
-        {"metadata": own_metadata(value, **{ORIGIN: api_version}), "spec": value.get("spec", {})}, TFJob
-    )
+def hub_job(value: Mapping[str, Any], **annotations: str) -> TFJob:
+    """Return a checked v1 value as the hub type, with these annotations in addition to the user's."""
+    return msgspec.convert({"metadata": own_metadata(value, **annotations), "spec": value.get("spec", {})}, TFJob)
 
 
 def written_metadata(job: TFJob, *dropped: str) -> dict[str, Any]:
-    """Return a job's metadata for a version other than v1, without our annotations and those in `dropped`.
-
-    The notes of `round_trip` go too: they were applied when the job was read.
-    """
+    """Return a job's metadata for a version other than v1, without our annotations and those in `dropped`."""
     metadata = own_metadata({"metadata": msgspec.to_builtins(job.metadata)})
-    ours = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *dropped)
+    ours = (ORIGIN, RUNTIME_ID, PARALLELISM, UNSAID, *dropped)  # UNSAID was applied when the job was read
     noted = {key: text for key, text in metadata.pop("annotations").items() if key not in ours}
     return {**metadata, "annotations": noted} if noted else metadata
 

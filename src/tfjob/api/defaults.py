@@ -36,7 +36,7 @@ def with_defaults(job: TFJob) -> TFJob:
 def _replica(spec: ReplicaSpec, needs_port: bool, policy: str) -> ReplicaSpec:
     own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
     return ReplicaSpec(
-        replicas=1 if spec.replicas is None else spec.replicas,
+        replicas=spec.count,
         restart_policy=spec.restart_policy or own_policy or policy,
         template=_template(spec.template, needs_port) if spec.template else spec.template,
     )
@@ -47,16 +47,19 @@ def _template(template: dict[str, Any], needs_port: bool) -> dict[str, Any]:
     containers = [dict(container) for container in pod.get("containers", [])]
     if len(containers) == 1:
         containers[0].setdefault("name", CONTAINER_NAME)
+    template = {**template, "spec": {**pod, "containers": containers}}
     if needs_port and containers:
-        training = training_container(containers)
+        training = training_container(template)
         ports = training.get("ports", [])
         if not any(port.get("name") == PORT_NAME for port in ports):
             training["ports"] = [*ports, {"name": PORT_NAME, "containerPort": DEFAULT_PORT}]
-    return {**template, "spec": {**pod, "containers": containers}}
+    return template
 
 
-def training_container(containers: list[dict[str, Any]]) -> dict[str, Any]:
-    return next((one for one in containers if one.get("name") == CONTAINER_NAME), containers[0])
+def training_container(template: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the container of a pod template that trains: the one named `tensorflow`, else the first, else {}."""
+    containers = _containers(template)
+    return next((one for one in containers if one.get("name") == CONTAINER_NAME), containers[0] if containers else {})
 
 
 def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bool:
@@ -67,9 +70,7 @@ def serves_by_default(job: TFJob, replica_type: str, replica: ReplicaSpec) -> bo
     """
     if canonical_type(replica_type) != PS:
         return False
-    if not origin(job).is_v1alpha1:
-        return not _containers(replica.template)
-    return not brings_server(replica.template)
+    return not (brings_server(replica.template) if origin(job).is_v1alpha1 else _containers(replica.template))
 
 
 def brings_server(template: Mapping[str, Any] | None) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfjob.api.pod_validation import pod_problems
@@ -13,6 +14,17 @@ RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
 DEFAULT_STEP = "25%"
 DEFAULT_DEADLINE_SECONDS = 600
 """Of progressDeadlineSeconds, which is checked but has no effect in local runs."""
+_PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%'"
+    " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+_OPERATORS: dict[str, Callable[[str | None, Sequence[str]], bool]] = {
+    "In": lambda label, values: label in values,
+    "NotIn": lambda label, values: label not in values,
+    "Exists": lambda label, _: label is not None,
+    "DoesNotExist": lambda label, _: label is None,
+}
+"""The operators of a selector, by name, as tests of the value of a label."""
 
 
 def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -39,8 +51,10 @@ def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether a label selector (`matchLabels` and `matchExpressions`) selects an object with these labels."""
     wanted = selector.get("matchLabels") or {}
-    rules = selector.get("matchExpressions") or ()
-    return wanted.items() <= labels.items() and all(_holds(rule, labels) for rule in rules)
+    return wanted.items() <= labels.items() and all(
+        _OPERATORS[rule["operator"]](labels.get(rule["key"]), rule.get("values") or ())
+        for rule in selector.get("matchExpressions") or ()
+    )
 
 
 def is_recreated(spec: Mapping[str, Any]) -> bool:
@@ -63,33 +77,17 @@ def _share(value: int | str, whole: int, rounded: Any) -> int:
     return int(rounded(whole * int(value[:-1]) / 100)) if isinstance(value, str) else value
 
 
-def _holds(rule: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = rule.get("key", ""), rule.get("values") or ()
-    match rule.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
-
-
 def _selector_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     selector = spec.get("selector")
     if selector is None:
         yield problem_at(("spec", "selector"), "Required value")
         return
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     if found := [*_expression_problems(selector.get("matchExpressions") or ())]:
         yield from found
-        return
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         yield invalid_value(("spec", "selector"), selector, "empty selector is invalid for deployment")
-        return
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    if not matches(selector, labels):
+    elif not matches(selector, labels):
         path = ("spec", "template", "metadata", "labels")
         yield invalid_value(path, labels, "`selector` does not match template `labels`")
 
@@ -104,7 +102,7 @@ def _expression_problems(rules: Iterable[Mapping[str, Any]]) -> Iterator[Problem
         elif operator in ("Exists", "DoesNotExist") and values:
             message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield problem_at((*at, "values"), f"Forbidden: {message}")
-        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        elif operator not in _OPERATORS:
             yield invalid_value((*at, "operator"), operator, "not a valid selector operator")
 
 
@@ -119,25 +117,20 @@ def _strategy_problems(strategy: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _rolling_problems(rolling, (*at, "rollingUpdate"))
 
 
-def _rolling_problems(rolling: Mapping[str, Any], at: Path) -> Iterator[Problem]:
-    sound = True
-    for name in ("maxUnavailable", "maxSurge"):
-        value = rolling.get(name, DEFAULT_STEP)
+def _rolling_problems(rolling: Mapping[str, Any], at: Path) -> list[Problem]:
+    steps = {name: rolling.get(name, DEFAULT_STEP) for name in ("maxUnavailable", "maxSurge")}
+    found: list[Problem] = []
+    for name, value in steps.items():
         if isinstance(value, int):
-            sound = sound and value >= 0
-            yield from _not_negative(rolling, name, at)
-        elif not (value.endswith("%") and value[:-1].isdecimal()):
-            sound = False
-            rule = (
-                "a valid percent string must be a numeric string followed by an ending '%'"
-                " (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-            )
-            yield invalid_value((*at, name), value, rule)
-    unavailable, surge = (rolling.get(name, DEFAULT_STEP) for name in ("maxUnavailable", "maxSurge"))
-    if sound and unavailable in (0, "0%") and surge in (0, "0%"):
-        yield invalid_value((*at, "maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0")
-    if sound and isinstance(unavailable, str) and int(unavailable[:-1]) > 100:
-        yield invalid_value((*at, "maxUnavailable"), unavailable, "must not be greater than 100%")
+            found += _not_negative(steps, name, at)
+        elif not re.fullmatch("[0-9]+%", value):
+            found.append(invalid_value((*at, name), value, _PERCENT_RULE))
+    unavailable = steps["maxUnavailable"]
+    if not found and all(value in (0, "0%") for value in steps.values()):
+        found.append(invalid_value((*at, "maxUnavailable"), unavailable, "may not be 0 when `maxSurge` is 0"))
+    if not found and isinstance(unavailable, str) and int(unavailable[:-1]) > 100:
+        found.append(invalid_value((*at, "maxUnavailable"), unavailable, "must not be greater than 100%"))
+    return found
 
 
 def _not_negative(values: Mapping[str, Any], name: str, at: Path) -> Iterator[Problem]:

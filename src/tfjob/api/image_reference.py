@@ -35,12 +35,7 @@ def _advice(image: str) -> str:
     if image.endswith(":"):
         return "add a tag after ':', or remove the ':'"
     if _REFERENCE.fullmatch(image.lower()):
-        return f"write the repository in lowercase: {_lowered(image)}"
+        folder, slash, name = image.rpartition("/")
+        name, colon, tag = name.partition(":")
+        return f"write the repository in lowercase: {(folder + slash + name).lower()}{colon}{tag}"
     return "use the form registry/path:tag, in lowercase up to the tag"
-
-
-def _lowered(image: str) -> str:
-    slash = image.rfind("/")
-    colon = image.find(":", slash + 1)
-    end = colon if colon > 0 else len(image)
-    return image[:end].lower() + image[end:]

@@ -53,6 +53,10 @@ class ReplicaSpec(Model, frozen=True):
     restart_policy: str | None = None
     template: dict[str, Any] | None = None
 
+    @property
+    def count(self) -> int:
+        return 1 if self.replicas is None else self.replicas
+
 
 class SchedulingPolicy(Model, frozen=True):
     """Instructions for a gang scheduler."""
@@ -166,8 +170,7 @@ class BackOff(Model, frozen=True):
 class TFJobStatus(Model, frozen=True):
     """The observed state of a job: the conditions and counts of v1.9, and a summary for people and workflows.
 
-    `schema.descriptions` describes the fields. `started` and `completed_indexes` tell a lost pod from a pod that was
-    never created.
+    `schema.descriptions` describes the fields. `started` tells a lost pod from a pod that was never created.
     """
 
     state: str = ""

@@ -129,9 +129,9 @@ def possible_name(name: str) -> str:
 def _child_name_problems(job: TFJob) -> Iterator[Problem]:
     """Check the longest name of a child, which is also a host name and so has at most 63 characters."""
     names = [
-        child_name(job, canonical_type(replica_type), _count(spec) - 1)
+        child_name(job, canonical_type(replica_type), spec.count - 1)
         for replica_type, spec in job.spec.tf_replica_specs.items()
-        if _count(spec) > 0
+        if spec.count > 0
     ]
     if job.spec.tensor_board is not None:
         names.append(tensorboard_name(job))
@@ -153,14 +153,14 @@ def _replica_set_problems(job: TFJob) -> Iterator[Problem]:
         first = seen.setdefault(canonical_type(name), name)
         if first != name:
             yield problem_at((*_REPLICAS, name), f"is the same replica type as {first}", "remove one of them")
-    if all(_count(spec) == 0 for spec in specs.values()):
+    if all(spec.count == 0 for spec in specs.values()):
         hint = "raise one of them, or pause the job with runPolicy.suspend: true"
         yield problem_at(_REPLICAS, "the job has no replicas: all counts are 0", hint)
-    total = sum(_count(spec) for spec in specs.values())
+    total = sum(spec.count for spec in specs.values())
     if total > MOST_REPLICAS:
         said = f"the job has {total} replicas, but the maximum is {MOST_REPLICAS}"
         yield problem_at(_REPLICAS, said, "split it into several jobs")
-    leaders = {name: _count(spec) for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
+    leaders = {name: spec.count for name, spec in specs.items() if canonical_type(name) in (CHIEF, MASTER)}
     if sum(leaders.values()) > 1:
         last = next(name for name, count in reversed(leaders.items()) if count)
         said = f"a job can have only one Chief or Master, but this one has {sum(leaders.values())}"
@@ -252,7 +252,7 @@ def _policy_problems(job: TFJob) -> Iterator[Problem]:
     yield from one_of_problem(policy.clean_pod_policy, ("All", "Running", "None"), (*path, "cleanPodPolicy"))
     yield from one_of_problem(policy.managed_by, MANAGERS, (*path, "managedBy"))
     if policy.scheduling_policy:
-        total = sum(_count(spec) for spec in job.spec.tf_replica_specs.values())
+        total = sum(spec.count for spec in job.spec.tf_replica_specs.values())
         needed = policy.scheduling_policy.min_available
         where = (*path, "schedulingPolicy")
         yield from at_least(values["schedulingPolicy"], "scheduleTimeoutSeconds", 0, where)
@@ -286,7 +286,7 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     if not chief or not job.spec.tf_replica_specs:
         return
     path: Path = ("spec", "terminationPolicy", "chief")
-    counts = {canonical_type(name): _count(spec) for name, spec in job.spec.tf_replica_specs.items()}
+    counts = {canonical_type(name): spec.count for name, spec in job.spec.tf_replica_specs.items()}
     name = canonical_type(chief.replica_name)
     if name not in counts:
         if nearest(name, counts.keys() - set(REPLICA_TYPES)):
@@ -296,7 +296,3 @@ def _chief_problems(job: TFJob) -> Iterator[Problem]:
     elif not 0 <= chief.replica_index < counts[name]:
         message = f"there is no {name} {chief.replica_index}: the job has {counts[name]}, and indexes start at 0"
         yield problem_at((*path, "replicaIndex"), message)
-
-
-def _count(spec: ReplicaSpec) -> int:
-    return 1 if spec.replicas is None else spec.replicas

@@ -20,7 +20,7 @@ from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import desired, task_of
 from tfjob.plan.plan import plan
-from tfjob.plan.policy.suspension import resumed
+from tfjob.plan.policy.run_policy import resumed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import members
 from tfjob.plan.plan import JobPlan, plan, reject
-from tfjob.plan.policy.suspension import suspended
+from tfjob.plan.policy.run_policy import suspended
 
 
 class TFJobKind:

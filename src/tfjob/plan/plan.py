@@ -18,7 +18,7 @@ from tfjob.api.problems import Problem, errors
 from tfjob.api.types import ReplicaStatus, TFJob, TFJobStatus, Verdict
 from tfjob.api.validation import validate
 from tfjob.controller.actions import Action, DeleteOwner, Event
-from tfjob.controller.kind import Observation, Plan
+from tfjob.controller.kind import SUSPEND_REASON, Observation, Plan
 from tfjob.plan import events, record, summary
 from tfjob.plan.build import pod_groups, tensorboard
 from tfjob.plan.build.accelerators import equipped
@@ -27,12 +27,11 @@ from tfjob.plan.build.settings import Pass, Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
 from tfjob.plan.facts.tasks import desired, members, split_tensorboard
-from tfjob.plan.policy import evaluation, in_place, limits, success
+from tfjob.plan.policy import evaluation, in_place, run_policy, success
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
 from tfjob.plan.policy.pending import starting, waits
 from tfjob.plan.policy.restarts import Again, Fail, Settle, decide
-from tfjob.plan.policy.suspension import SUSPEND_REASON
 from tfjob.plan.policy.verdict import fewer_lines, memory_advice, verdict
 from tfjob.plan.replicas import is_resized, reconcile, stale_pods
 
@@ -125,12 +124,12 @@ def _is_ours(job: TFJob) -> bool:
 def _continue(this: Pass, status: TFJobStatus, views: list[TaskState]) -> JobPlan:
     """Plan a job that should run: limits, then restarts, then what is missing."""
     job, now, durations = this.job, this.now, this.durations
-    deadline = limits.deadline(job, status)
+    deadline = run_policy.deadline(job, status)
     if deadline and now >= deadline:
         text = events.ACTIVE_TOO_LONG.format(seconds=job.spec.run_policy.active_deadline_seconds)
         cause = Verdict(reason=events.DEADLINE_EXCEEDED, message=text, time=now)
         return _failed(this, summary.counted(job, status, views), cause)
-    if limits.over_backoff_limit(job, status):
+    if run_policy.over_backoff_limit(job, status):
         cause = _last_in_place(views) or Verdict(message=events.RESTARTED_TOO_OFTEN, time=now)
         return _failed(this, summary.counted(job, status, views), cause, events.BACKOFF_LIMIT_EXCEEDED)
 
@@ -184,7 +183,7 @@ def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
         message=events.WAITING_FOR_CAUSE.format(failure=settle.first.message),
         last_reconcile_time=settle.since,
     )
-    return JobPlan(status, again_at=_soonest([settle.until, limits.deadline(this.job, status)], this.now))
+    return JobPlan(status, again_at=_soonest([settle.until, run_policy.deadline(this.job, status)], this.now))
 
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
@@ -245,9 +244,8 @@ def _failed(this: Pass, status: TFJobStatus, cause: Verdict, reason: str = "") -
 
 def _ending(this: Pass, status: TFJobStatus, news: Event) -> JobPlan:
     status = replace(_cleaning(this, status), back_off={})  # nothing starts again
-    repeated, later = _overdue(this)
-    actions = [*cleanup(this.job, this.observed), *repeated]
-    expiry = limits.expiry(this.job, status)
+    actions, later = _clean_up(this)
+    expiry = run_policy.expiry(this.job, status)
     return JobPlan(status, actions, [news, *_group_news(this)], min(filter(None, [expiry, *later]), default=None))
 
 
@@ -262,20 +260,17 @@ def _cleaning(this: Pass, status: TFJobStatus) -> TFJobStatus:
 def _after_the_end(this: Pass) -> JobPlan:
     """Clean up a finished job, unless v1.9 finished it, and delete it when its time to live is over."""
     status = _cleaning(this, this.job.status)
-    if record.is_adopted(status):
-        actions, later = list[Action](), list[datetime]()
-    else:
-        repeated, later = _overdue(this)
-        actions = [*cleanup(this.job, this.observed), *repeated]
-    expiry = limits.expiry(this.job, status)
+    actions, later = ([], []) if record.is_adopted(status) else _clean_up(this)
+    expiry = run_policy.expiry(this.job, status)
     if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
         actions.append(DeleteOwner())
     return JobPlan(status, actions, again_at=_soonest([expiry, *later], this.now))
 
 
-def _overdue(this: Pass) -> tuple[list[Action], list[datetime]]:
-    """Repeat overdue deletions for a job that is finished or suspended: all its terminating pods must go."""
-    return overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
+def _clean_up(this: Pass) -> tuple[list[Action], list[datetime]]:
+    """Return the deletions of a finished job, and when to repeat those of pods that are still terminating."""
+    repeated, later = overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
+    return [*cleanup(this.job, this.observed), *repeated], later
 
 
 def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
@@ -298,7 +293,7 @@ def _suspended(this: Pass, status: TFJobStatus) -> JobPlan:
         replica_statuses={kind: replace(count, active=0, failed=0) for kind, count in status.replica_statuses.items()},
     )
     news = [Event(events.TFJOB_SUSPENDED, text), *_group_news(this)] if fresh else []
-    repeated, later = _overdue(this)
+    repeated, later = overdue(this.observed.of(Pod), this.observed, now, this.durations)
     return JobPlan(status, [*everything(this.observed), *repeated], news, _soonest(later, now))
 
 

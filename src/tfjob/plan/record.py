@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -67,31 +68,24 @@ def remember(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJ
     started, completed = members(status.started), members(status.completed_indexes)
     seen = {view.task for view in views if view.pod}
     done = {view.task for view in views if view.end and view.end.succeeded}
-    surplus = (started | completed) - wanted
-    if surplus or not (seen <= started and done <= completed):
-        restarts = dict(status.task_restarts)
-        for task in surplus:
-            # If the job is scaled up again, a pod that still terminates must not count as the new one.
-            restarts[task.name] = restarts.get(task.name, 0) + 1
-        status = replace(
-            status,
-            started=ranges((started & wanted) | seen),
-            completed_indexes=ranges((completed & wanted) | done),
-            task_restarts=restarts,
-        )
+    if surplus := (started | completed) - wanted:
+        # If the job is scaled up again, a pod that still terminates must not count as the new one.
+        status = _runs_again(status, surplus)
+    if not (seen <= started and done <= completed):
+        started, completed = members(status.started) | seen, members(status.completed_indexes) | done
+        status = replace(status, started=ranges(started), completed_indexes=ranges(completed))
     return _restarted_in_place(this, status, views)
 
 
 def record(job: TFJob, status: TFJobStatus, again: Again, now: datetime, durations: Durations = USUAL) -> TFJobStatus:
     """Record a restart before any pod is deleted: which tasks restart, why, and when."""
-    blamed = backoff.name_of(job, again.cause.replica)
     waits = backoff.after(job, status, again, now, durations)
     status = replace(_runs_again(status, again.tasks), back_off=waits)
     if again.gang:
         status = _new_gang(job, status)
     if not again.incident:
         return status
-    own = waits.get(blamed, BackOff(restarts=1, not_before=now))
+    own = waits.get(backoff.name_of(job, again.cause.replica), BackOff(restarts=1, not_before=now))
     failed = again.oom | ({again.cause.replica} if again.counted else set())
     others = [name for name in status.oom_killed if name not in failed]
     return replace(
@@ -121,24 +115,20 @@ def resized(job: TFJob, status: TFJobStatus, now: datetime) -> TFJobStatus:
 def _new_gang(job: TFJob, status: TFJobStatus) -> TFJobStatus:
     """Restart all members of the gang, including those that completed."""
     types = gang_types(job)
-    return replace(
-        status,
-        attempt=status.attempt + 1,
-        started=ranges(task for task in members(status.started) if task.type not in types),
-        completed_indexes=ranges(task for task in members(status.completed_indexes) if task.type not in types),
-    )
+    status = _forget(status, frozenset(task for task in desired(job) if task.type in types))
+    return replace(status, attempt=status.attempt + 1)
 
 
-def _runs_again(status: TFJobStatus, tasks: frozenset[Task]) -> TFJobStatus:
-    restarts = dict(status.task_restarts)
-    for task in sorted(tasks):
-        restarts[task.name] = restarts.get(task.name, 0) + 1
-    return replace(
-        status,
-        task_restarts=restarts,
-        started=ranges(members(status.started) - tasks),
-        completed_indexes=ranges(members(status.completed_indexes) - tasks),
-    )
+def _runs_again(status: TFJobStatus, tasks: Set[Task]) -> TFJobStatus:
+    """Count a restart of each of these tasks, and forget what its last pod did."""
+    restarts = Counter(status.task_restarts)
+    restarts.update(task.name for task in sorted(tasks))
+    return replace(_forget(status, tasks), task_restarts=dict(restarts))
+
+
+def _forget(status: TFJobStatus, tasks: Set[Task]) -> TFJobStatus:
+    started, completed = members(status.started) - tasks, members(status.completed_indexes) - tasks
+    return replace(status, started=ranges(started), completed_indexes=ranges(completed))
 
 
 def _restarted_in_place(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:

@@ -21,7 +21,7 @@ from tfjob.controller.kind import STOPPED
 from tfjob.local.jobs.runs import edit_owner
 from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import open_store
-from tfjob.plan.policy.suspension import suspended
+from tfjob.plan.policy.run_policy import suspended
 
 MOST_DISTRIBUTIONS = 10
 MOST_SECONDS = 0.100

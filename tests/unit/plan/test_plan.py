@@ -31,9 +31,9 @@ from support.plan.builders import (
     template,
 )
 from tfjob.api.types import BackOff, ReplicaStatus, TFJob
+from tfjob.controller.kind import SUSPEND_REASON
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.plan import JobPlan, plan
-from tfjob.plan.policy.suspension import SUSPEND_REASON
 from tfjob.plan.replicas import PODS_A_PASS
 
 

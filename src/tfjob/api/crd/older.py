@@ -26,31 +26,25 @@ _ALPHA1_COLUMNS: tuple[Column, ...] = (("Phase", "string", ".status.phase"), ("S
 TF_JOB_CRD_NAME = "tfjobs.tensorflow.org"
 _ANYTHING: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _TF_JOB_COLUMNS: tuple[Column, ...] = (*_ALPHA1_COLUMNS[:2], ("RuntimeId", "string", ".spec.RuntimeId"), AGE)
+
+
+def _field(kind: str, description: str, **more: Any) -> Node:
+    return {"type": kind, "description": description, **more}
+
+
+_REPLICA_STATUS: Node = {
+    "tf_replica_type": _field("string", "Type of the replicas: MASTER, WORKER or PS."),
+    "state": _field("string", "Their state: Running, Succeeded, Failed or Unknown."),
+    "ReplicasStates": _field("object", "Number of replicas in each state.", additionalProperties={"type": "integer"}),
+}
+_REPLICA_STATUSES: Node = {"type": "object", "properties": _REPLICA_STATUS}
 STATUS: dict[str, Any] = {
-    "phase": {"type": "string", "description": "Phase of the job: Creating, Running, CleanUp, Failed or Done."},
-    "state": {"type": "string", "description": "State of the job: Running, Succeeded or Failed."},
-    "reason": {"type": "string", "description": "What the job is waiting for, or why it failed."},
-    "conditions": {"type": "array", "nullable": True, "items": _ANYTHING, "description": "Always null."},
-    "controlPaused": {"type": "boolean", "description": "Always false."},
-    "replicaStatuses": {
-        "type": "array",
-        "description": "Number of replicas of each type in each state.",
-        "items": {
-            "type": "object",
-            "properties": {
-                "tf_replica_type": {"type": "string", "description": "Type of the replicas: MASTER, WORKER or PS."},
-                "state": {
-                    "type": "string",
-                    "description": "Their state: Running, Succeeded, Failed or Unknown.",
-                },
-                "ReplicasStates": {
-                    "type": "object",
-                    "additionalProperties": {"type": "integer"},
-                    "description": "Number of replicas in each state.",
-                },
-            },
-        },
-    },
+    "phase": _field("string", "Phase of the job: Creating, Running, CleanUp, Failed or Done."),
+    "state": _field("string", "State of the job: Running, Succeeded or Failed."),
+    "reason": _field("string", "What the job is waiting for, or why it failed."),
+    "conditions": _field("array", "Always null.", nullable=True, items=_ANYTHING),
+    "controlPaused": _field("boolean", "Always false."),
+    "replicaStatuses": _field("array", "Number of replicas of each type in each state.", items=_REPLICA_STATUSES),
     DETAILS: {**_ANYTHING, "description": "Status of the job in the format of kubeflow.org/v1."},
 }
 """The status of v1alpha1 in both groups."""

@@ -119,12 +119,8 @@ def _dropped(schema: Mapping[str, Any]) -> list[str]:
     """Return the first few of our fields that a schema does not have."""
     given = schema.get("properties", {})
     wanted = {"status": status_node()["properties"], "spec": v1.DEFINITIONS["TFJobSpec"]}
-    dropped = [
-        f"{part}.{name}"
-        for part in wanted
-        for name in wanted[part]
-        if name not in given.get(part, {}).get("properties", {})
-    ]
+    known = {part: given.get(part, {}).get("properties", {}) for part in wanted}
+    dropped = [f"{part}.{name}" for part in wanted for name in wanted[part] if name not in known[part]]
     return [*dropped[:3], "and others"] if len(dropped) > 3 else dropped
 
 
@@ -163,10 +159,9 @@ def version(name: str, schema: Node, columns: Iterable[Column], *, stored: bool)
 
 
 class SpecNodes:
-    """Writes definitions as nodes of a structural schema.
+    """Writes definitions as nodes of a structural schema; `integers` is the format of integers.
 
-    `moved` maps paths of another version to those of v1, by which fields are described. `integers` is the format of
-    integers.
+    `moved` maps paths of another version to those of v1, by which fields are described.
     """
 
     def __init__(
@@ -179,7 +174,8 @@ class SpecNodes:
     def node(self, kind: str, path: str, *, lenient: bool = False) -> Node:
         """Return the node of a type at a path; in and below a lenient node, unknown fields are kept."""
         path = self.moved.get(path, path)
-        return {**self._plain(kind, path, lenient), **_described(path), **_SPECIAL.get(path, {})}
+        described = {"description": FIELDS[path].replace("`", "")} if path in FIELDS else {}
+        return {**self._plain(kind, path, lenient), **described, **_SPECIAL.get(path, {})}
 
     def _plain(self, kind: str, path: str, lenient: bool) -> Node:
         if kind.startswith("["):
@@ -192,17 +188,9 @@ class SpecNodes:
 
     def _fields(self, kind: str, path: str, lenient: bool) -> Node:
         fields = self.definitions[kind]
-        node: Node = {
-            "type": "object",
-            "properties": {
-                name: self.node(written.removesuffix("!"), f"{path}.{name}", lenient=lenient)
-                for name, written in fields.items()
-            },
-        }
+        node: Node = {"type": "object", "properties": {}}
+        for name, written in fields.items():
+            node["properties"][name] = self.node(written.removesuffix("!"), f"{path}.{name}", lenient=lenient)
         if required := [name for name, written in fields.items() if written.endswith("!")]:
             node["required"] = required
         return {**node, **_ANYTHING} if lenient else node
-
-
-def _described(path: str) -> Node:
-    return {"description": FIELDS[path].replace("`", "")} if path in FIELDS else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,11 +22,12 @@ from tfjob.api.versions.registry import READERS, problems_of
 from tfjob.api.versions.round_trip import apply_notes
 
 DEPLOYMENT = "Deployment"
-OBJECT_KINDS = {("v1", kind) for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")}
-OBJECT_KINDS.add(("apps/v1", DEPLOYMENT))
+_CORE_KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")
+OBJECT_KINDS = {("apps/v1", DEPLOYMENT), *(("v1", kind) for kind in _CORE_KINDS)}
 """The objects that a manifest may contain in addition to jobs, by apiVersion and kind."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_BASE64 = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _MEANT = re.compile(r"did you mean (\w+)\?")
 _PARAMETER = re.compile(r"\$\{([^{}]+)\}")
 
@@ -259,25 +259,17 @@ def _name_problems(metadata: Mapping[str, Any]) -> list[Problem]:
 
 
 def _data_problems(value: Mapping[str, Any]) -> list[Problem]:
-    encoded = ("data",) if value["kind"] == "Secret" else ("binaryData",)
+    encoded = "data" if value["kind"] == "Secret" else "binaryData"
     problems = []
     for part in ("data", "stringData", "binaryData"):
         for key, text in value.get(part, {}).items():
             path = path_text((part, key))
-            if not _KEY.fullmatch(key) or len(key) > 253:
+            if not _KEY.fullmatch(key):
                 problems.append(Problem(path, "a key may contain only letters, digits, '-', '_' and '.'"))
-            if part in encoded and not _is_base64(text):
+            if part == encoded and not _BASE64.fullmatch("".join(text.split())):
                 hint = "write plain text under stringData instead" if value["kind"] == "Secret" else ""
                 problems.append(Problem(path, "is not valid base64", hint))
     return problems
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode("".join(text.split()), validate=True)
-    except ValueError:
-        return False
-    return True
 
 
 def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str], set[Path]]:
@@ -291,15 +283,12 @@ def substitute(value: Any, parameters: Mapping[str, str]) -> tuple[Any, set[str]
         return value, used, whole
     pattern = re.compile(r"\$\{(" + "|".join(map(re.escape, parameters)) + r")\}")
 
-    def filled(match: re.Match[str]) -> str:
-        used.add(match[1])
-        return parameters[match[1]]
-
     def replaced(node: Any, path: Path) -> Any:
         if isinstance(node, str):
+            used.update(pattern.findall(node))
             if pattern.fullmatch(node):
                 whole.add(path)
-            return pattern.sub(filled, node)
+            return pattern.sub(lambda match: parameters[match[1]], node)
         if isinstance(node, list):
             return [replaced(item, (*path, index)) for index, item in enumerate(node)]
         if isinstance(node, dict):

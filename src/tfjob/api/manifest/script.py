@@ -77,8 +77,10 @@ def name_of(command: Sequence[str]) -> str:
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
     """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises InvalidRequest."""
+    config_map = f"{name}-script"
+    template = {"spec": _pod(script, config_map, image or IMAGE)}
     specs = {
-        kind: {"replicas": count, "restartPolicy": "ExitCode", "template": {"spec": _pod(script, name, image or IMAGE)}}
+        kind: {"replicas": count, "restartPolicy": "ExitCode", "template": template}
         for kind, count in counts.by_type().items()
     }
     # A program that was asked to train with `--workers 1` may read TF_CONFIG, as it does with more workers.
@@ -92,32 +94,21 @@ def documents(script: Script, counts: Counts, name: str, image: str = "") -> lis
     if script.text is None:
         return [job]
     content = {script.file_name: script.text}
-    return [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": _config_map_name(name)}, "data": content},
-        job,
-    ]
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": content}, job]
 
 
-def _pod(script: Script, name: str, image: str) -> dict[str, Any]:
+def _pod(script: Script, config_map: str, image: str) -> dict[str, Any]:
     command = list(script.command)
     if script.text is not None:
         command[1] = f"{SCRIPT_FOLDER}/{script.file_name}"
-    container: dict[str, Any] = {
-        "name": CONTAINER_NAME,
-        "image": image,
-        "command": [_unexpanded(word) for word in command],
-    }
+    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": [*map(_unexpanded, command)]}
     if script.env:
         container["env"] = [{"name": name, "value": _unexpanded(value)} for name, value in script.env.items()]
     pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
     if script.text is not None:
         container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]
-        pod["volumes"] = [{"name": "script", "configMap": {"name": _config_map_name(name)}}]
+        pod["volumes"] = [{"name": "script", "configMap": {"name": config_map}}]
     return pod
-
-
-def _config_map_name(name: str) -> str:
-    return f"{name}-script"
 
 
 def _unexpanded(word: str) -> str:

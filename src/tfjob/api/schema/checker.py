@@ -35,6 +35,8 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
     "int-or-string": ((int, str), "an integer or a name"),
 }
 _PYTHON_TYPES: dict[Any, str] = {str: "string", int: "int", bool: "bool", datetime: "time", Any: "any"}
+_Ancestors = tuple[tuple[str, Path], ...]
+"""The definitions from the root to a value, each with its path."""
 _MISSING: Any = object()
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 QUOTE = "put it in quotes"
@@ -45,10 +47,9 @@ MOST_SUGGESTIONS = 20
 
 @dataclass(frozen=True)
 class Schema:
-    """Definitions by name.
+    """Definitions by name, and hints for unknown fields by (definition, field).
 
-    The fields of definitions in `folded` are case-insensitive, and `aliases` are other spellings of them. `hints` are
-    hints for unknown fields, by (definition, field).
+    The fields of definitions in `folded` are case-insensitive, and `aliases` are other spellings of them.
     """
 
     definitions: Mapping[str, Definition]
@@ -59,7 +60,7 @@ class Schema:
     def check(self, value: Any, kind: str, filled: Collection[Path] = ()) -> Checked:
         """Check `value` as a `kind`; a string at a path in `filled` may represent a number or boolean."""
         check = _Check(self, filled)
-        cleaned = check.value(value, kind, (), _Place((), False))
+        cleaned = check.value(value, kind, (), ())
         return Checked(cleaned, check.problems, check.renamed)
 
     def own_field(self, definition: str, name: str) -> str:
@@ -85,17 +86,6 @@ class Checked:
     renamed: Mapping[Path, str]
 
 
-@dataclass(frozen=True)
-class _Place:
-    """The definitions from the root to a value, each with its path, and whether unknown fields are only warnings."""
-
-    ancestors: tuple[tuple[str, Path], ...]
-    lenient: bool
-
-    def inside(self, definition: str, path: Path) -> _Place:
-        return _Place((*self.ancestors, (definition, path)), self.lenient or definition in LENIENT)
-
-
 class _Check:
     def __init__(self, schema: Schema, filled: Collection[Path]) -> None:
         self.schema = schema
@@ -110,29 +100,29 @@ class _Check:
     def written(self, path: Path) -> Path:
         return tuple(self.renamed.get(path[: index + 1], part) for index, part in enumerate(path))
 
-    def value(self, value: Any, kind: str, path: Path, place: _Place) -> Any:
+    def value(self, value: Any, kind: str, path: Path, ancestors: _Ancestors) -> Any:
         if kind == "any":
             return value
         if kind.startswith("["):
-            return self.items(value, kind, path, place)
+            return self.items(value, kind, path, ancestors)
         if kind.startswith("{"):
-            return self.entries(value, kind, path, place)
+            return self.entries(value, kind, path, ancestors)
         if kind in self.schema.definitions:
-            return self.fields(value, kind, path, place)
+            return self.fields(value, path, (*ancestors, (kind, path)))
         return self.scalar(value, kind, path)
 
-    def items(self, value: Any, kind: str, path: Path, place: _Place) -> list[Any]:
+    def items(self, value: Any, kind: str, path: Path, ancestors: _Ancestors) -> list[Any]:
         if not isinstance(value, list):
             self.report(path, f"must be a list, not {described(value)}", _list_hint(path, kind, value))
             return []
         cleaned = []
         for index, item in enumerate(value):
-            judged = self.value(item, kind[1:-1], (*path, index), place)
+            judged = self.value(item, kind[1:-1], (*path, index), ancestors)
             # Keep wrong items, so that the indexes of the others stay correct.
             cleaned.append(str(item) if judged is _MISSING else judged)
         return cleaned
 
-    def entries(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
+    def entries(self, value: Any, kind: str, path: Path, ancestors: _Ancestors) -> dict[str, Any]:
         if not isinstance(value, dict):
             self.report(path, f"must be a mapping, not {described(value)}", _mapping_hint(value))
             return {}
@@ -143,21 +133,20 @@ class _Check:
                 self.report((*path, key), EMPTY)
                 cleaned[key] = {}
             elif item is not None:
-                cleaned[key] = self.value(item, inner, (*path, key), place)
+                cleaned[key] = self.value(item, inner, (*path, key), ancestors)
         return {key: item for key, item in cleaned.items() if item is not _MISSING}
 
-    def fields(self, value: Any, kind: str, path: Path, place: _Place) -> dict[str, Any]:
+    def fields(self, value: Any, path: Path, ancestors: _Ancestors) -> dict[str, Any]:
         if not isinstance(value, dict):
             self.report(path, f"must be a mapping, not {described(value)}", _mapping_hint(value))
             return {}
-        place = place.inside(kind, path)
+        kind = ancestors[-1][0]
         definition = self.schema.definitions[kind]
         cleaned: dict[str, Any] = {}
         for key, item in value.items():
             name = self.schema.own_field(kind, key)
             if not name:
-                self.unknown(key, kind, path, place)
-                if place.lenient:
+                if self.report_unknown(key, ancestors):
                     cleaned[key] = item
                 continue
             if name != key:
@@ -167,7 +156,7 @@ class _Check:
             if name in cleaned:
                 self.report((*path, name), f"is the same field as {name}, which is also set", "remove one of them")
                 continue
-            judged = self.value(item, definition[name].removesuffix("!"), (*path, name), place)
+            judged = self.value(item, definition[name].removesuffix("!"), (*path, name), ancestors)
             if judged is not _MISSING:
                 cleaned[name] = judged
         for name, written in definition.items():
@@ -175,26 +164,28 @@ class _Check:
                 self.report((*path, name), "is missing")
         return cleaned
 
-    def unknown(self, key: str, kind: str, path: Path, place: _Place) -> None:
+    def report_unknown(self, key: str, ancestors: _Ancestors) -> bool:
+        """Report an unknown field; return whether it is kept."""
         self.unknowns += 1
+        kind, path = ancestors[-1]
+        is_kept = any(ancestor in LENIENT for ancestor, _ in ancestors)
         hint = self.schema.hints.get((kind, key), "")
         if not hint and self.unknowns <= MOST_SUGGESTIONS:
-            hint = self.suggestion(key, kind, path, place)
-        if place.lenient:
-            hint = hint or "it is kept unchanged"
-        self.report((*path, key), UNKNOWN_FIELD, hint, place.lenient)
+            hint = self.suggestion(key, ancestors)
+        self.report((*path, key), UNKNOWN_FIELD, hint or ("it is kept unchanged" if is_kept else ""), is_kept)
+        return is_kept
 
-    def suggestion(self, key: str, kind: str, path: Path, place: _Place) -> str:
+    def suggestion(self, key: str, ancestors: _Ancestors) -> str:
         """Suggest the place where a field of this name belongs, or the most similar field of this definition."""
-        here = nearest(key, self.schema.definitions[kind])
+        here = nearest(key, self.schema.definitions[ancestors[-1][0]])
         is_same = here.lower() == key.replace("_", "").lower()
-        if not is_same and (home := self.home(key, place)):
+        if not is_same and (home := self.home(key, ancestors)):
             return f"move it to {path_text(self.written(home))}"
         return f"did you mean {here}?" if here else ""
 
-    def home(self, key: str, place: _Place) -> Path | None:
+    def home(self, key: str, ancestors: _Ancestors) -> Path | None:
         """Return the path of a field of this name, in or below the nearest definition that has one."""
-        for kind, path in reversed(place.ancestors):
+        for kind, path in reversed(ancestors):
             level, seen = [(kind, path)], {kind}
             for _ in range(_MOST_LEVELS):
                 for name, where in level:
@@ -241,9 +232,7 @@ def _read(text: str, kind: str) -> Any:
 def _scalar_hint(value: Any, kind: str) -> str:
     if kind == "string" and isinstance(value, bool | int | float):
         return QUOTE
-    if kind == "int" and isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value):
-        return f"remove the quotes: {value}"
-    if kind == "bool" and isinstance(value, str) and value.lower() in ("true", "false"):
+    if isinstance(value, str) and not isinstance(_read(value.lower(), kind), str):
         return f"remove the quotes: {value.lower()}"
     if isinstance(value, list) and len(value) == 1:
         return "remove the '-' before it"
@@ -277,15 +266,9 @@ def _mapping_hint(value: Any) -> str:
 def definitions_of(struct: type[msgspec.Struct]) -> dict[str, Definition]:
     """Return the definitions of a type and of all types in it, by the name of the type."""
     found: dict[str, Definition] = {}
-    _define(struct, found)
-    return found
-
-
-def _define(struct: type[msgspec.Struct], found: dict[str, Definition]) -> str:
     hints, fields = get_type_hints(struct), msgspec.structs.fields(struct)
     words = {field.encode_name: _type_word(hints[field.name], found) + "!" * field.required for field in fields}
-    found[struct.__name__] = words
-    return struct.__name__
+    return {**found, struct.__name__: words}
 
 
 def _type_word(hint: Any, found: dict[str, Definition]) -> str:
@@ -296,7 +279,9 @@ def _type_word(hint: Any, found: dict[str, Definition]) -> str:
         return f"{{{_type_word(arguments[1], found)}}}"
     if arguments:
         return _type_word(arguments[0], found)
-    return _PYTHON_TYPES.get(hint) or _define(hint, found)
+    if hint not in _PYTHON_TYPES:
+        found |= definitions_of(hint)
+    return _PYTHON_TYPES.get(hint, hint.__name__)
 
 
 @cache

@@ -25,6 +25,7 @@ _CONFLICT = re.compile(r"^(<{7}|>{7})( .*)?$", re.MULTILINE)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})", re.IGNORECASE)
 _TAGS = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
+_WORDS: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 Place = tuple[int, int]
 """Line and column, from 1."""
 Scalar = str | int | float | bool | None
@@ -80,10 +81,7 @@ class Parsed:
 
 
 def parse(data: bytes | str, source: str = "", *, as_text: bool = False) -> Parsed:
-    """Read one or several documents in YAML or JSON; faults become problems, not exceptions.
-
-    With `as_text`, every unquoted word except null is a string.
-    """
+    """Read YAML or JSON; faults become problems. With `as_text`, every unquoted word except null is a string."""
     reader = _Reader(source, as_text)
     try:
         text = reader.decoded(data)
@@ -316,18 +314,10 @@ def _place_of(text: str, offset: int) -> Place:
 
 def described(value: Any) -> str:
     """Describe a value: `a list`, `the string "two"`, `the integer 3`."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return f"the boolean {json.dumps(value)}"
-    if isinstance(value, int):
-        return f"the integer {value}"
-    if isinstance(value, float):
-        return f"the number {value}"
-    if isinstance(value, str):
-        shown = value if len(value) <= 40 else value[:37] + "..."
-        return f"the string {json.dumps(shown, ensure_ascii=False)}"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, str | int | float):
+        shown = f"{value[:37]}..." if isinstance(value, str) and len(value) > 40 else value
+        return f"the {_WORDS[type(value)]} {json.dumps(shown, ensure_ascii=False)}"
+    return "null" if value is None else "a list" if isinstance(value, list) else "a mapping"
 
 
 def resolve(word: str) -> Scalar:

@@ -1,7 +1,6 @@
 """Write YAML with keys in their order and without anchors.
 
-`yaml_text` is for people: it writes strings with several lines as blocks. `plain_yaml` is for large objects: it uses
-libyaml if available.
+`yaml_text` is for people: it writes strings with several lines as blocks. `plain_yaml` is faster, for large objects.
 """
 
 from __future__ import annotations

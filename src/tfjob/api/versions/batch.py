@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import METADATA, Conversion, hub_job, left_out, own_metadata, written_metadata
+from tfjob.api.conversion import METADATA, Conversion, hub_job, left_out, written_metadata
 from tfjob.api.dialect import BATCH
 from tfjob.api.names import REPLICA_INDEX_LABEL
 from tfjob.api.pod_validation import at_least, one_of_problem
 from tfjob.api.problems import Path, Problem, problem_at
 from tfjob.api.schema.checker import Schema, pod_definitions
 from tfjob.api.suggest import one_of
-from tfjob.api.types import PARALLELISM, WORKER, TFJob
+from tfjob.api.types import ORIGIN, PARALLELISM, WORKER, TFJob
 
 KIND = "Job"
 BACKOFF_LIMIT = 6
@@ -52,8 +52,8 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
         "runPolicy": {"backoffLimit": BACKOFF_LIMIT, **{key: given[key] for key in _POLICIES if key in given}},
         "successPolicy": "AllWorkers",
     }
-    metadata = own_metadata(checked.value, **{PARALLELISM: str(given.get("parallelism", 1))})
-    job = hub_job({"metadata": metadata, "spec": spec}, BATCH)
+    noted = {ORIGIN: BATCH, PARALLELISM: str(given.get("parallelism", 1))}
+    job = hub_job({**checked.value, "spec": spec}, **noted)
     moved: tuple[tuple[Path, Path], ...] = (
         (_HUB_WORKER, ("spec",)),
         ((*_HUB_WORKER, "replicas"), ("spec", "completions" if "completions" in given else "parallelism")),

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
 from tfjob.api.dialect import BATCH, TENSORFLOW, TF_JOB
-from tfjob.api.objects import Model, ObjectMeta
+from tfjob.api.objects import ObjectMeta
 from tfjob.api.problems import Path, Problem, errors, path_parts, path_text
 from tfjob.api.text.shallow import decoded
 from tfjob.api.types import API_VERSION, KIND, ORIGIN, Condition, RunPolicy, TFJob, TFJobSpec, TFJobStatus
@@ -44,13 +44,9 @@ MISSHAPEN = (msgspec.ValidationError, AttributeError, KeyError, TypeError, Value
 """The errors of reading a spec with wrong types."""
 
 
-class _TfJobStatus(Model, frozen=True):
-    details: msgspec.Raw = msgspec.Raw(b"{}")
-
-
 _specs = msgspec.json.Decoder(TFJobSpec)
 _statuses = msgspec.json.Decoder(TFJobStatus)
-_tf_job_statuses = msgspec.json.Decoder(_TfJobStatus)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything = msgspec.json.Decoder()
 
 
@@ -81,10 +77,7 @@ def reshaped(job: TFJob) -> tuple[TFJob, list[Problem]]:
 
 
 def judge(manifest: Mapping[str, Any], *, stored: bool = True) -> list[Problem]:
-    """Return every problem of a job in any version.
-
-    In a `stored` TfJob, a field may occur twice: as the operator wrote it, and as the user applied it later.
-    """
+    """Return every problem of a job in any version; in a `stored` TfJob, a field may occur twice."""
     api_version, kind = str(manifest.get("apiVersion")), str(manifest.get("kind"))
     reader = READERS.get((api_version, kind))
     if reader is None:
@@ -135,7 +128,7 @@ def tf_job_manifest(metadata: ObjectMeta, spec: bytes) -> dict[str, Any]:
 def _tf_job_status(encoded: bytes) -> TFJobStatus:
     """Return the part of a TfJob's status that v1 has; the CRD accepts any status."""
     try:
-        return _status(bytes(decoded(_tf_job_statuses, encoded).details))
+        return _status(bytes(decoded(_fields, encoded).get(v1beta.DETAILS, b"{}")))
     except msgspec.ValidationError:
         return TFJobStatus()
 
@@ -149,9 +142,8 @@ def _of_kubeflow(metadata: ObjectMeta) -> ObjectMeta:
 
 def _run_policy(spec: Any) -> RunPolicy:
     """Return the valid fields of a malformed spec's policy: managedBy and the cleanup rules still apply."""
-    given = spec.get("runPolicy") if isinstance(spec, dict) else None
     sound = {}
-    for name, value in given.items() if isinstance(given, dict) else ():
+    for name, value in v1beta.mapping(v1beta.mapping(spec).get("runPolicy")).items():
         with suppress(msgspec.ValidationError):
             msgspec.convert({name: value}, RunPolicy)
             sound[name] = value
@@ -163,9 +155,8 @@ def _status(encoded: bytes) -> TFJobStatus:
     try:
         return decoded(_statuses, encoded)
     except msgspec.ValidationError:
-        found = decoded(_anything, encoded)
+        listed = v1beta.mapping(decoded(_anything, encoded)).get("conditions")
     conditions = []
-    listed = found.get("conditions") if isinstance(found, dict) else None
     for condition in listed if isinstance(listed, list) else ():
         with suppress(msgspec.ValidationError):
             conditions.append(msgspec.convert(condition, Condition))

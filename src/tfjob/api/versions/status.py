@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tfjob.api import ranges
-from tfjob.api.types import CHIEF, MASTER, ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
+from tfjob.api.types import CHIEF, MASTER, ReplicaSpec, TFJob, TFJobSpec, TFJobStatus
 
 CREATING, RUNNING, CLEAN_UP, FAILED, DONE = "Creating", "Running", "CleanUp", "Failed", "Done"
 """v1alpha1's phases."""
@@ -70,15 +70,17 @@ def _phase(status: TFJobStatus, stage: str) -> str:
 
 
 def _replica_status(kind: str, job: TFJob) -> dict[str, Any]:
-    states = _replica_states(kind, job.status, job.status.replica_statuses[kind], _replicas(job, kind))
+    states = _replica_states(kind, job)
     order = (FAILED, RUNNING)
     state = next((state for state in order if state in states), SUCCEEDED if states.keys() == {SUCCEEDED} else UNKNOWN)
     written = MASTER if kind == CHIEF else kind
     return {"tf_replica_type": written.upper(), "state": state, "ReplicasStates": states}
 
 
-def _replica_states(kind: str, status: TFJobStatus, count: ReplicaStatus, replicas: int) -> dict[str, int]:
+def _replica_states(kind: str, job: TFJob) -> dict[str, int]:
     """Return the number of replicas in each state, before the end of the job stopped the rest."""
+    status, count = job.status, job.status.replica_statuses[kind]
+    replicas = job.spec.tf_replica_specs.get(kind, ReplicaSpec()).count
     succeeded = count.succeeded
     if status.attempt:
         # v1 counts pods that still run at the end as succeeded; v1alpha1 counts them as running.
@@ -87,8 +89,3 @@ def _replica_states(kind: str, status: TFJobStatus, count: ReplicaStatus, replic
     unseen = replicas - succeeded - running - count.failed
     states = {FAILED: count.failed, RUNNING: running, SUCCEEDED: succeeded, UNKNOWN: unseen}
     return {state: number for state, number in states.items() if number > 0}
-
-
-def _replicas(job: TFJob, kind: str) -> int:
-    replica = job.spec.tf_replica_specs.get(kind)
-    return 1 if replica is None or replica.replicas is None else replica.replicas

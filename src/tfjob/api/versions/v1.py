@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api.conversion import METADATA, Conversion, own_metadata, respelled_types
+from tfjob.api.conversion import METADATA, Conversion, hub_job, own_metadata, respelled_types
 from tfjob.api.problems import Path, Problem
 from tfjob.api.schema.checker import Definition, Schema, definitions_of, pod_definitions
 from tfjob.api.types import API_VERSION, KIND, TFJob, TFJobSpec
@@ -32,8 +32,7 @@ def schema() -> Schema:
 
 def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conversion:
     checked = schema().check(manifest, "TFJob", filled)
-    spec = checked.value.get("spec", {})
-    job = msgspec.convert({"metadata": own_metadata(checked.value), "spec": spec}, TFJob)
+    job = hub_job(checked.value)
     return Conversion(job, checked.problems, respelled_types(job.spec.tf_replica_specs), checked.renamed)
 
 

@@ -10,7 +10,7 @@ fields of v1; the fields of v1alpha1 are derived from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -36,6 +36,7 @@ from tfjob.api.types import (
     DEFAULT_PORT,
     KIND,
     MASTER,
+    ORIGIN,
     PORT_NAME,
     PS,
     PS_PORT,
@@ -73,7 +74,7 @@ _BY_TYPE, _ORDER = "replicas", "order"
 """Keys of the plain form in addition to the spec: the replicas by type, and the order of the types."""
 _REPLICAS = "replicaSpecs"
 LEVELS = 20
-"""More levels than the template of a default server has, even with all its empty fields."""
+"""More levels than the template of a default server has; deeper recursion could overflow the stack."""
 
 
 @cache
@@ -135,7 +136,7 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
             faults.append(((*place, "tfReplicaType"), *fault))
         if kind not in replicas:
             replicas[kind], places[kind] = replica, place
-    job = hub_job(to_v1({**checked.value, _BY_TYPE: replicas}), manifest["apiVersion"])
+    job = hub_job(to_v1({**checked.value, _BY_TYPE: replicas}), **{ORIGIN: manifest["apiVersion"]})
     moved: tuple[tuple[Path, Path], ...] = (
         *((("spec", "tfReplicaSpecs", kind), place) for kind, place in places.items()),
         *((path, (*places[kind], "tfPort")) for kind in replicas for path in _port_paths(job, kind, replicas[kind])),
@@ -168,7 +169,7 @@ def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
     if "tfPort" not in given:
         return []
     containers = template["spec"]["containers"]
-    training = training_container(containers)
+    training = training_container(template)
     place = ("containers", containers.index(training), "ports", len(training["ports"]) - 1)
     path: Path = ("spec", "tfReplicaSpecs", kind, "template", "spec", *place)
     return [path, (*path, "containerPort")]
@@ -179,13 +180,14 @@ def _takes_port(kind: str, template: Mapping[str, Any]) -> bool:
     return _is_well_formed(template) and (kind != PS or server_container(template) is not None)
 
 
-def _with_port(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return the pod with `tfPort` as the last port of its training container."""
-    containers = [dict(container) for container in pod["containers"]]
-    container = training_container(containers)
+def _with_port(template: Object, number: int) -> Object:
+    """Return the template with `tfPort` as the last port of its training container."""
+    containers = [dict(container) for container in template["spec"]["containers"]]
+    template = {**template, "spec": {**template["spec"], "containers": containers}}
+    container = training_container(template)
     others = [port for port in container.get("ports") or () if port.get("name") != PORT_NAME]
     container["ports"] = [*others, {"name": PORT_NAME, "containerPort": number}]
-    return {**pod, "containers": containers}
+    return template
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -252,11 +254,12 @@ def written(job: Object, spelt: list[Spelling]) -> Object:
     inner = [one for one in reversed(spelt) if one[0] != ["spec"]]
     made = dict(restore_spelling(job, inner))
     order, by_type = made.pop(_ORDER, []), made.pop(_BY_TYPE, None)
+    kinds = sorted(by_type or (), key=lambda kind: (order.index(kind) if kind in order else len(order), kind))
     if DETAILS in mapping(made.get("status")):
-        kinds = {kind: by_type[kind] for kind in _ordered(by_type, order)} if by_type else {}
-        made["status"] = {**plain_status(made["status"][DETAILS], kinds), **made["status"]}
+        replicas = {kind: by_type[kind] for kind in kinds}
+        made["status"] = {**plain_status(made["status"][DETAILS], replicas), **made["status"]}
     if by_type is not None and isinstance(made.get("spec"), dict):
-        made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in _ordered(by_type, order)]}
+        made["spec"] = {**made["spec"], _REPLICAS: [by_type[kind] for kind in kinds]}
     return restore_spelling(made, [one for one in spelt if one[0] == ["spec"]])
 
 
@@ -334,7 +337,7 @@ def _v1_replica(kind: str, given: Object, scheduler: Object, tf_image: Any) -> O
     if isinstance(pod, dict) and scheduler:
         template = {**template, "spec": {**scheduler, **pod}}
     if "tfPort" in given and _takes_port(kind, template):
-        template = {**template, "spec": _with_port(template["spec"], given["tfPort"])}
+        template = _with_port(template, given["tfPort"])
     return {**made, "template": template}
 
 
@@ -402,11 +405,6 @@ def _by_type(listed: Any, found: list[Spelling]) -> Object | None:
     return made
 
 
-def _ordered(by_type: Iterable[str], order: list[str]) -> list[str]:
-    places = {kind: place for place, kind in enumerate(order)}
-    return sorted(by_type, key=lambda kind: (places.get(kind, len(places)), kind))
-
-
 def _respell(
     given: Mapping[str, Any], kind: str, path: list[str], found: list[Spelling], users_first: bool = False
 ) -> Object:
@@ -442,10 +440,7 @@ def _are_mappings(value: Any) -> bool:
 
 
 def completed(spec: Mapping[str, Any], runtime_id: str, tf_image: str) -> dict[str, Any]:
-    """Return a spec in the documented spelling with its random id and every default.
-
-    A parameter server without a template gets the template that marks the default server.
-    """
+    """Return a spec in the documented spelling with its random id and every default."""
     image = spec.get("tfImage") or tf_image
     filled = {
         **spec,
@@ -471,10 +466,7 @@ def is_default_server(template: Any, tf_image: Any) -> bool:
 
 
 def _without_empty(value: Any, levels: int = LEVELS) -> Any:
-    """Return a value without the nulls and empty values that the 2017 operator wrote too.
-
-    Values below `levels` stay: no field of a default server is that deep, and recursion would overflow the stack.
-    """
+    """Return a value without the nulls and empty values that the 2017 operator wrote too, down to `levels`."""
     if isinstance(value, dict) and levels:
         said = {key: _without_empty(item, levels - 1) for key, item in value.items()}
         return {key: item for key, item in said.items() if item not in (None, {}, [], "")}

@@ -36,14 +36,13 @@ POLICIES: Definition = {
 """The fields that v1 has under `spec.runPolicy`."""
 SPEC: Definition = {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES}
 _LATER_POLICIES = ("activeDeadlineSeconds", "backoffLimit")
-_EVALUATOR_AT_FIRST = "Eval"
-"""The name of evaluators in early releases of v1alpha2."""
+_FIRST_NAMES = {"Eval": EVALUATOR}
+"""The names of types in early releases of v1alpha2, if they differ."""
 Object = dict[str, Any]
 DETAILS = "details"
 """The field of an older status with the fields that only v1 has.
 
-They are not in the annotation of `round_trip`, because an API server keeps the status of an object that is replaced,
-but not its annotations.
+An API server keeps the status of an object that is replaced, but not the annotation of `round_trip`.
 """
 RUN_POLICY: Object = {"suspend": False}
 """An empty run policy as an API server stores it."""
@@ -66,7 +65,8 @@ def to_hub(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> Conver
         *respelled_types(mapping(own.get("spec")).get(_REPLICAS, {})),
         *(((*path, name), (*path, written)) for path, name, written in spelt),
     )
-    return Conversion(hub_job(to_v1(own), manifest["apiVersion"]), checked.problems, moved, checked.renamed)
+    job = hub_job(to_v1(own), **{ORIGIN: manifest["apiVersion"]})
+    return Conversion(job, checked.problems, moved, checked.renamed)
 
 
 def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -98,11 +98,7 @@ def plain(job: Object) -> tuple[Object, list[Spelling]]:
     """Return an object with canonical names, and the names that were changed."""
     found: list[Spelling] = []
     replicas = mapping(mapping(job.get("spec")).get(_REPLICAS))
-    if not replicas:
-        return job, found
-    named = respell(
-        replicas, lambda name: EVALUATOR if name == _EVALUATOR_AT_FIRST else name, ["spec", _REPLICAS], found
-    )
+    named = respell(replicas, lambda name: _FIRST_NAMES.get(name, name), ["spec", _REPLICAS], found)
     return {**job, "spec": {**job["spec"], _REPLICAS: named}} if found else job, found
 
 

@@ -34,7 +34,7 @@ from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.policy.suspension import resumed, suspended
+from tfjob.plan.policy.run_policy import resumed, suspended
 from tfjob.records.job_records import JobRecords, short_id
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from tfjob.kube.client.patches import difference, merged
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.suspension import RESUMING
+from tfjob.plan.policy.run_policy import RESUMING
 from tfjob.records.job_records import short_id
 
 EDIT_TRIES = 5

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tfjob.api.objects import Pod
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import RecordedEvent
-from tfjob.controller.kind import INTERRUPTED
+from tfjob.controller.kind import INTERRUPTED, SUSPEND_REASON
 from tfjob.jobs.backend import Board, Line, LogQuery, NotFound, Record, Replica, is_suspended, summary
 from tfjob.jobs.replicas import container_names, replica_name
 from tfjob.jobs.sync_backend import Inline, SyncBackend
@@ -27,7 +27,7 @@ from tfjob.local.state.home import Home, boot_id
 from tfjob.local.state.store import Run, Store, marked_for_deletion, open_state
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.suspension import RESUMING, SUSPEND_REASON
+from tfjob.plan.policy.run_policy import RESUMING
 
 if TYPE_CHECKING:
     from tfjob.jobs.port_forward import Forwarded, ForwardRequest

@@ -16,8 +16,7 @@ from tfjob.local.run.driver_lock import is_driven, is_interrupted, needs_driver,
 from tfjob.local.state.home import Home
 from tfjob.local.state.store import Run, Store, edit
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
-from tfjob.plan.policy import suspension
-from tfjob.plan.policy.limits import expiry
+from tfjob.plan.policy import run_policy
 
 TYPES: dict[str, type[TFJob] | type[Deployment]] = {KIND: TFJob, DEPLOYMENTS.kind: Deployment}
 
@@ -36,7 +35,7 @@ def edit_owner(store: Store, run: Run, change: Callable[[Any], Any]) -> None:
 
 def suspended(owner: Any, reason: str) -> Any:
     if isinstance(owner, TFJob):
-        return suspension.suspended(owner, reason)
+        return run_policy.suspended(owner, reason)
     from tfjob.local.run.deployments import DeploymentKind
 
     return DeploymentKind().suspended(owner, reason)
@@ -44,7 +43,7 @@ def suspended(owner: Any, reason: str) -> Any:
 
 def resumed(owner: Any) -> Any:
     if isinstance(owner, TFJob):
-        return suspension.resumed(owner)
+        return run_policy.resumed(owner)
     from tfjob.local.run import deployments
 
     return deployments.resumed(owner)
@@ -53,7 +52,7 @@ def resumed(owner: Any) -> Any:
 def is_expired(run: Run) -> bool:
     """Return whether the TTL of a finished job has passed; its record stays."""
     job = owner_of(run)
-    until = expiry(job, job.status) if isinstance(job, TFJob) else None
+    until = run_policy.expiry(job, job.status) if isinstance(job, TFJob) else None
     return until is not None and until <= datetime.now(UTC)
 
 

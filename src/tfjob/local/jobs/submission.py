@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from tfjob.api.objects import JOB_VOLUME, Deployment, ObjectMeta, OwnerReference, Service
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists
-from tfjob.controller.kind import INTERRUPTED, STOPPED, Key
+from tfjob.controller.kind import INTERRUPTED, STOPPED, SUSPEND_REASON, Key
 from tfjob.jobs.backend import is_suspended, summary
 from tfjob.jobs.find import NameInUse
 from tfjob.local.jobs.runs import TYPES, edit_owner, is_cut_off, is_expired, job_of, owner_of
@@ -31,7 +31,6 @@ from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.build.pods import service
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import desired
-from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 
 @dataclass(frozen=True)

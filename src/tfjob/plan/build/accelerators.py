@@ -1,7 +1,6 @@
 """What a pod needs to use a node's accelerators: host drivers, environment variables, a resource's current name.
 
-The operator's configuration has an entry for each resource name, which is applied when a pod is created. The stored job
-does not change.
+The operator's configuration has an entry for each resource name. It changes new pods, but not the stored job.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfjob.api.defaults import training_container
 from tfjob.plan.build.job_storage import similar_names
-from tfjob.plan.facts.tf_config import main_template_container
 
 Object = dict[str, Any]
 
@@ -41,13 +40,13 @@ def equipped(spec: Object, accelerators: Mapping[str, Accelerator]) -> tuple[Obj
 
     The given spec is not changed. Equipping the result again changes nothing.
     """
-    resources = main_template_container({"spec": spec}).get("resources") or {}
+    resources = training_container({"spec": spec}).get("resources") or {}
     requested = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     wanted = [name for name in requested if name in accelerators]
     if not wanted:
         return spec, []
     spec, ignored = copy.deepcopy(spec), list[str]()
-    training = main_template_container({"spec": spec})
+    training = training_container({"spec": spec})
     for name in wanted:
         for volume in accelerators[name].volumes:
             if not _mount(spec, training, volume):

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from itertools import count, islice
 from typing import Any
 
+from tfjob.api.defaults import training_container
 from tfjob.api.objects import JOB_FOLDERS, JOB_MOUNT_PATH, JOB_VOLUME, own_claim_name
 from tfjob.api.types import REPLICA_TYPES, TFJob
 from tfjob.plan.facts.tasks import Task
-from tfjob.plan.facts.tf_config import main_template_container
 
 CHECKPOINTS, OUTPUT, SCRATCH = JOB_FOLDERS
 Object = dict[str, Any]
@@ -52,7 +52,7 @@ def with_storage(job: TFJob, task: Task, spec: Object, *, for_all: bool) -> Obje
 
 def _mounted(spec: Object, volume: Object, mount: Object) -> Object:
     """Mount the volume in the main container, at the same path as in the other replicas."""
-    main = main_template_container({"spec": spec})
+    main = training_container({"spec": spec})
     if not main:
         return spec
     volumes, mounts = spec.get("volumes") or [], main.get("volumeMounts") or []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfjob.api.defaults import serves_by_default
+from tfjob.api.defaults import serves_by_default, training_container
 from tfjob.api.dialect import origin
 from tfjob.api.names import JOB_ROLE_LABEL, child_metadata, child_name, has_master_role, task_labels
 from tfjob.api.objects import Pod, Service
@@ -17,7 +17,7 @@ from tfjob.plan.build.parameter_server import DEFAULT_TF_IMAGE
 from tfjob.plan.build.pod_groups import pod_annotations, pod_labels, scheduler_name
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.tasks import ATTEMPT, Task, policy_of, replicas_of
-from tfjob.plan.facts.tf_config import main_template_container, port, tf_configs
+from tfjob.plan.facts.tf_config import port, tf_configs
 
 SIZE = "tfjob/cluster-size"
 """Annotation of a pod: the size of the cluster that its TF_CONFIG describes."""
@@ -57,7 +57,7 @@ def service(job: TFJob, task: Task) -> Service:
     labels = task_labels(job, task.type, task.index)
     spec: dict[str, Any] = {"selector": labels, "ports": [{"name": "tf-port", "port": port(job, task.type)}]}
     if origin(job).headless_services:
-        declared = main_template_container(template_of(job, task.type)).get("ports") or ()
+        declared = training_container(template_of(job, task.type)).get("ports") or ()
         ports = [{"name": one["name"], "port": one["containerPort"]} for one in declared if one.get("name")]
         spec |= {"clusterIP": "None", "ports": ports or [{"name": PORT_NAME, "port": port(job, task.type)}]}
     return Service(metadata=child_metadata(job, child_name(job, task.type, task.index), labels), spec=spec)
@@ -97,7 +97,7 @@ def _pod_spec(
     for kind in ("initContainers", "containers"):
         if given.get(kind):
             spec[kind] = [{**added, **container} for container in given[kind]]
-    main, everywhere = main_template_container({"spec": spec}), origin(job).tf_config_in_every_container
+    main, everywhere = training_container({"spec": spec}), origin(job).tf_config_in_every_container
     is_ours = serves_by_default(job, task.type, job.spec.tf_replica_specs[task.type])
     if is_ours and main["command"] == parameter_server.COMMAND:
         main["command"] = [*main["command"], *parameter_server.flags(job, task, settings.cluster_domain)]

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from tfjob.api.defaults import training_container
 from tfjob.api.dialect import TF_JOB_NAME_LABEL, origin
 from tfjob.api.names import RUNTIME_ID_LABEL, child_metadata, job_labels, runtime_id, tensorboard_name
 from tfjob.api.objects import NEEDED_MODULE, Deployment, ObjectMeta, Service
@@ -24,11 +25,21 @@ from tfjob.plan.build.pods import template_of
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.facts.conditions import is_finished
 from tfjob.plan.facts.tasks import representative
-from tfjob.plan.facts.tf_config import main_template_container
 
 PORT, SERVICE_PORT, PORT_NAME = 6006, 80, "tb-port"
 USER_ID = 65532
 """An unprivileged user without an account, as in our image."""
+POD = {
+    "automountServiceAccountToken": False,
+    "enableServiceLinks": False,
+    "terminationGracePeriodSeconds": 5,
+    "securityContext": {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "runAsGroup": USER_ID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "2Gi"}}
 """For nodes, which are shared. On this machine there is no limit, because checking one costs CPU time."""
 MADE_OF = "tfjob/made-of"
@@ -59,8 +70,7 @@ def steps(job: TFJob, board: Observation, settings: Settings) -> list[Action]:
     is_over = settings.local_tensorboard and (is_finished(job.status) or job.spec.run_policy.suspend)
     if job.spec.tensor_board is not None and job.status.attempt and not is_over:
         wanted = [deployment(job, settings), service(job, settings)]
-    there: list[Deployment | Service] = [*board.of(Deployment), *board.of(Service)]
-    present = {child.kind: child for child in there}
+    present = {child.kind: child for child in (*board.of(Deployment), *board.of(Service))}
     made_of = {child.kind: child.metadata.annotations[MADE_OF] for child in wanted}
     removals = [
         Delete(kind, child.metadata.name, child.metadata.uid)
@@ -76,18 +86,25 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
     """Return the Deployment; its pods meet the `restricted` pod security standard with any image."""
     board = job.spec.tensor_board
     assert board is not None
+    template = _speaker(job)
+    identity, access = _identity(template), _store_access(board, training_container(template))
+    pod: dict[str, Any] = {**POD, "containers": [{**_container(job, board, settings), **access}], **identity}
+    if board.volumes:
+        pod["volumes"] = board.volumes
     selector = labels(job)
     metadata: dict[str, Any] = {"labels": selector}
+    wishes: list[object] = [board.log_dir, board.image, board.volumes, board.volume_mounts]
     if settings.local_tensorboard:
         metadata["annotations"] = {NEEDED_MODULE: "tensorboard"}
+        wishes.append(LOCAL_PROGRAM)
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 0,
         "strategy": {"type": "Recreate"},  # a volume may allow only one pod at a time
         "selector": {"matchLabels": selector},
-        "template": {"metadata": metadata, "spec": _pod_spec(job, board, settings)},
+        "template": {"metadata": metadata, "spec": pod},
     }
-    return Deployment(metadata=_metadata(job, _wishes(job, board, settings)), spec=spec)
+    return Deployment(metadata=_metadata(job, [*wishes, identity, access]), spec=spec)
 
 
 def service(job: TFJob, settings: Settings) -> Service:
@@ -103,35 +120,7 @@ def service(job: TFJob, settings: Settings) -> Service:
     return Service(metadata=_metadata(job, board.service_type), spec=spec)
 
 
-def _wishes(job: TFJob, board: TensorBoard, settings: Settings) -> list[object]:
-    template = _speaker(job)
-    own = [board.log_dir, board.image, board.volumes, board.volume_mounts]
-    if settings.local_tensorboard:
-        own.append(LOCAL_PROGRAM)
-    return [*own, _identity(template), _store_access(board, main_template_container(template))]
-
-
-def _pod_spec(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, Any]:
-    template = _speaker(job)
-    spec: dict[str, Any] = {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 5,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [_container(job, board, main_template_container(template), settings)],
-    }
-    spec |= _identity(template)
-    if board.volumes:
-        spec["volumes"] = board.volumes
-    return spec
-
-
-def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def _container(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": tensorboard_name(job),
         "image": board.image or settings.tensorboard_image,
@@ -148,7 +137,7 @@ def _container(job: TFJob, board: TensorBoard, trainer: Mapping[str, Any], setti
     }
     if board.volume_mounts:
         container["volumeMounts"] = board.volume_mounts
-    return container | _store_access(board, trainer)
+    return container
 
 
 def _command(board: TensorBoard, settings: Settings) -> list[str]:

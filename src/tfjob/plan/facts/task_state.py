@@ -183,11 +183,10 @@ def _disruption(pod: Pod) -> tuple[str, str] | None:
     for condition in pod.status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
             return condition.reason or "Disrupted", condition.message
-    if _is_infrastructure(pod.status.reason):
-        return pod.status.reason, pod.status.message
-    status = main_container(pod)
-    if status and status.state.terminated and _is_infrastructure(status.state.terminated.reason):
-        return status.state.terminated.reason, status.state.terminated.message
+    container = main_container(pod)
+    for end in (pod.status, container.state.terminated if container else None):
+        if end and _is_infrastructure(end.reason):
+            return end.reason, end.message
     return None
 
 

@@ -46,9 +46,7 @@ def desired(job: TFJob) -> tuple[Task, ...]:
 def replicas_of(job: TFJob, replica_type: str) -> int:
     """Return the number of tasks of a type: 1 if unset, and at most MOST_REPLICAS even if the spec is not validated."""
     replica = job.spec.tf_replica_specs.get(replica_type)
-    if replica is None:
-        return 0
-    return 1 if replica.replicas is None else min(replica.replicas, MOST_REPLICAS)
+    return min(replica.count, MOST_REPLICAS) if replica else 0
 
 
 def policy_of(job: TFJob, task: Task) -> str:
@@ -187,7 +185,6 @@ def attempts_due(job: TFJob, status: TFJobStatus) -> Callable[[Task], int]:
 def is_stale(pod: Pod, task: Task, due: int, started: Set[Task]) -> bool:
     """Return whether a pod belongs to an earlier attempt.
 
-    If a task is not in `started`, no pod of the attempt that is due has been seen. The old pod then stays stale even if
-    the kubelet restarts it in place.
+    Until a pod of the due attempt has been seen (`started`), the old pod stays stale even if it restarts in place.
     """
     return attempt_of(pod) < due or (task not in started and made_for(pod) < due)

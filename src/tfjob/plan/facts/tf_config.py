@@ -10,20 +10,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tfjob.api.defaults import server_container, server_port, serves_by_default
+from tfjob.api.defaults import server_container, server_port, serves_by_default, training_container
 from tfjob.api.dialect import origin
 from tfjob.api.names import child_name
-from tfjob.api.types import (
-    CONTAINER_NAME,
-    DEFAULT_PORT,
-    EVALUATOR,
-    PORT_NAME,
-    PS,
-    REPLICA_TYPES,
-    TF_CONFIG,
-    WORKER,
-    TFJob,
-)
+from tfjob.api.types import DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, TF_CONFIG, WORKER, TFJob
 from tfjob.plan.facts.tasks import Task, replicas_of
 
 
@@ -63,17 +53,8 @@ def port(job: TFJob, replica_type: str) -> int:
         return DEFAULT_PORT
     if serves_by_default(job, replica_type, replica) and server_container(replica.template) is None:
         return server_port(job)
-    for entry in main_template_container(replica.template or {}).get("ports") or ():
-        if entry.get("name") == PORT_NAME:
-            return int(entry["containerPort"])
-    return DEFAULT_PORT
-
-
-def main_template_container(template: dict[str, Any]) -> dict[str, Any]:
-    """Return the main container of a pod template: the one named tensorflow, else the first, else {}."""
-    containers: list[dict[str, Any]] = (template.get("spec") or {}).get("containers") or []
-    named = (container for container in containers if container.get("name") == CONTAINER_NAME)
-    return next(named, containers[0] if containers else {})
+    ports = training_container(replica.template).get("ports") or ()
+    return next((int(one["containerPort"]) for one in ports if one.get("name") == PORT_NAME), DEFAULT_PORT)
 
 
 def cluster(job: TFJob, cluster_domain: str = "", *, with_evaluator: bool = False) -> dict[str, list[str]]:

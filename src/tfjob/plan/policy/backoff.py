@@ -40,7 +40,6 @@ def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[
 
 
 def wait_after(restarts: int, durations: Durations) -> timedelta:
-
     waits = durations.restart_waits
     return waits[min(restarts, len(waits)) - 1]
 

@@ -177,8 +177,7 @@ def settling_since(status: TFJobStatus, now: datetime) -> datetime:
 def _failures(views: Sequence[TaskState]) -> list[Failure]:
     """Return the ends without success, earliest first.
 
-    A node that does not answer is not a failure: it may come back with its pods. It only explains why another task
-    failed.
+    A node that does not answer may come back with its pods: it only explains why another task failed.
     """
     found = [Failure(view, view.end) for view in views if view.end and not view.end.succeeded]
     explained = any(not failure.end.infrastructure for failure in found)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from tfjob.api.defaults import training_container
 from tfjob.api.objects import PEAK_MEMORY, Pod
 from tfjob.api.types import TFJob, Verdict
 from tfjob.plan.events import OOM_KILLED, shortened
 from tfjob.plan.facts.task_state import End
 from tfjob.plan.facts.tasks import Task, task_of
-from tfjob.plan.facts.tf_config import main_template_container
 
 LINES, BYTES = 20, 4096
 FEW_BYTES = 1024
@@ -111,8 +111,8 @@ def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: 
     task = task_of(pod) if pod else None
     if cause.reason != OOM_KILLED or pod is None or task is None:
         return cause
-    template = job.spec.tf_replica_specs[task.type].template or {}
-    limits = (main_template_container(template).get("resources") or {}).get("limits") or {}
+    container = training_container(job.spec.tf_replica_specs[task.type].template)
+    limits = (container.get("resources") or {}).get("limits") or {}
     peak = pod.metadata.annotations.get(PEAK_MEMORY, "")
     used = f"peak {int(peak) / 2**20:.0f} MiB, " if peak.isdigit() else ""
     often = " twice in a row" if repeated else ""

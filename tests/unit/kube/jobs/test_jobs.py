@@ -25,7 +25,7 @@ from tfjob.jobs.replicas import replicas
 from tfjob.jobs.scale import scaled
 from tfjob.kube.client.patches import difference
 from tfjob.kube.jobs.jobs import Edit, EventSeries, KubeEvent, ObjectReference, merge_events, record, state_of
-from tfjob.plan.policy.suspension import resumed, suspended
+from tfjob.plan.policy.run_policy import resumed, suspended
 
 
 def of(status: TFJobStatus | None = None, run: dict[str, Any] | None = None, **metadata: Any) -> TFJob:

@@ -11,12 +11,11 @@ from msgspec.structs import replace
 from support.toys import Batch, BatchKind, ToyStatus
 from tfjob.api.objects import ObjectMeta
 from tfjob.api.types import TFJob
-from tfjob.controller.kind import INTERRUPTED, STOPPED
+from tfjob.controller.kind import INTERRUPTED, STOPPED, SUSPEND_REASON
 from tfjob.local.run.driver_lock import is_interrupted, needs_driver, suspend
 from tfjob.local.state.home import boot_id
 from tfjob.local.state.store import Run, Store, open_store
 from tfjob.plan.kind import MachineTFJobKind
-from tfjob.plan.policy.suspension import SUSPEND_REASON
 
 METADATA = ObjectMeta(name="mnist", namespace="default")
 

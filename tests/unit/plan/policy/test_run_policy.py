@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from support.plan.builders import at, job, status
-from tfjob.plan.policy.limits import deadline, expiry, over_backoff_limit
+from tfjob.plan.policy.run_policy import deadline, expiry, over_backoff_limit
 
 
 def test_the_deadline_counts_from_the_start_time() -> None:
