@@ -115,7 +115,8 @@ class Room:
 
     def objects(self, resource: Resource, label_selector: str = "") -> list[Object]:
         """All objects of a kind."""
-        return list(self.do(lambda: self.client.list(resource, self.namespace, label_selector=label_selector)).items)
+        listing = self.do(lambda: self.client.list(resource, self.namespace, label_selector=label_selector, type=dict))
+        return list(listing.items)
 
     def uids(self, job: str) -> dict[str, str]:
         """Which pods a job has."""

@@ -12,18 +12,18 @@ from tfjob.__main__ import main
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Connection
 
-exchange = Connection.exchange
+send = Connection.send
 
 
-async def stop_first(connection: Connection, message: bytes, seconds: float) -> Answer:
+async def stop_first(connection: Connection, message: bytes, seconds: float | None, **settings: bool) -> Answer:
     """What is sent behind the fence, after a pause; the lease itself is renewed."""
     words = message.partition(b"\r\n")[0]
     if not words.startswith(b"GET ") and b"/leases" not in words:
-        Connection.exchange = exchange  # type: ignore[method-assign]
+        Connection.send = send  # type: ignore[method-assign]
         os.kill(os.getpid(), signal.SIGSTOP)
-    return await exchange(connection, message, seconds)
+    return await send(connection, message, seconds, **settings)
 
 
 if __name__ == "__main__":
-    Connection.exchange = stop_first  # type: ignore[method-assign,assignment]
+    Connection.send = stop_first  # type: ignore[method-assign,assignment]
     main()

@@ -158,6 +158,14 @@ class Pod(StoredObject, frozen=True):
         ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
         return ready and self.metadata.deletion_timestamp is None
 
+    @property
+    def obstacles(self) -> list[str]:
+        """Why the pod does not run yet: it cannot be scheduled, or containers wait."""
+        unmet = [one for one in self.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+        waiting = [one.state.waiting for one in self.status.container_statuses if one.state.waiting]
+        reasons = [*((one.reason, one.message) for one in unmet), *((one.reason, one.message) for one in waiting)]
+        return [": ".join(filter(None, reason)) for reason in reasons]
+
     def port(self, target: int | str) -> int | None:
         """Return the number of a port, which may be given by name; None if no container has a port of that name."""
         if isinstance(target, int) or target.isdecimal():

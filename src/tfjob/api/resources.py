@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 
@@ -24,6 +26,9 @@ class Resource:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def manifest(self, metadata: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields}
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of an object, or of all objects in a namespace or in all namespaces."""

@@ -27,10 +27,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete a child, if it is still the one that was seen.
-
-    `overdue` is set if its deletion was requested before: for how long the child should have been gone.
-    """
+    """Delete a child, if it is still the one that was seen; `overdue` is how late a repeated deletion is."""
 
     kind: str
     name: str

@@ -78,32 +78,28 @@ class Place(Protocol):
         """Return the pods of a Deployment, or those that a Service selects."""
 
     async def connect(self, pod: Pod, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Copy data both ways between a connection and a port of a pod, until both sides end.
-
-        If the pod does not accept the connection, raise an exception with a message for users.
-        """
+        """Copy data both ways until both sides end. If the pod refuses, raise an exception with a message for users."""
 
 
 @dataclass(frozen=True)
 class Target:
     """What a name means: its label for messages, a function that returns its present pods, and its Service, if any.
 
-    `answers` selects the pods that can take a connection; `advice` is the hint if there is none.
+    A connection needs a ready pod or, with `only_running`, a running one; `advice` is the hint if there is none.
     """
 
     label: str
     pods: Callable[[], Awaitable[list[Pod]]]
-    answers: Callable[[Pod], bool]
+    only_running: bool = False
     service: Service | None = None
     advice: str = ""
 
     async def pod(self) -> Pod:
-        pods = await self.pods()
-        for pod in pods:
-            if self.answers(pod):
+        for pod in await self.pods():
+            is_running = pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+            if is_running if self.only_running else pod.is_ready:
                 return pod
-        state = "running" if self.answers is is_running else "ready"
-        raise NotFound(f"{self.label} has no {state} pod", self.advice)
+        raise NotFound(f"{self.label} has no {'running' if self.only_running else 'ready'} pod", self.advice)
 
     def pod_port(self, pod: Pod, remote: str) -> int:
         if self.service is None:
@@ -220,9 +216,8 @@ def _job_target(place: Place, record: Record, replica: str) -> Target:
     if task is None or not record.current:
         raise NotFound(f"{record.id} has no running replica")
     labels = task_labels(record.job, task.type, task.index)
-    return Target(
-        f"{task.name} of {record.id}", partial(place.objects, Pod, labels), is_running, advice=_advice(record)
-    )
+    pods = partial(place.objects, Pod, labels)
+    return Target(f"{task.name} of {record.id}", pods, only_running=True, advice=_advice(record))
 
 
 async def _owner_target(place: Place, owner: Deployment | Service, pod: str = "") -> Target:
@@ -243,14 +238,14 @@ async def _owner_target(place: Place, owner: Deployment | Service, pod: str = ""
             record = await place.find(name)
             advice = _advice(record) if record.uid == uid else advice
     service = owner if isinstance(owner, Service) else None
-    return Target(label, partial(place.pods_of, owner), is_ready, service, advice)
+    return Target(label, partial(place.pods_of, owner), service=service, advice=advice)
 
 
 def _pod_target(place: Place, name: str) -> Target:
     async def this() -> list[Pod]:
         return [pod for pod in await place.objects(Pod, {}) if pod.metadata.name == name]
 
-    return Target(f"pod {name}", this, is_running)
+    return Target(f"pod {name}", this, only_running=True)
 
 
 async def _object(place: Place, kind: type[Any], name: str) -> Any:
@@ -264,14 +259,6 @@ def _advice(record: Record) -> str:
     if record.state == "Suspended":
         return f"It is suspended. To continue it: tfjob resume {record.name}{record.options}"
     return f"The job has ended: its state is {record.state}." if record.is_finished else ""
-
-
-def is_running(pod: Pod) -> bool:
-    return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
-
-
-def is_ready(pod: Pod) -> bool:
-    return pod.is_ready
 
 
 def parse_pair(text: str) -> PortPair:

@@ -2,7 +2,7 @@
 
     with Portal() as portal:
         client = portal.enter(Client(access))
-        pods = portal.call(client.list(PODS))
+        pods = portal.call(client.list(PODS, type=Pod))
 
 It also works if the calling thread has a running event loop, as in a notebook.
 """

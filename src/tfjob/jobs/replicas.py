@@ -34,10 +34,7 @@ class Trace:
 
 
 def replicas(job: TFJob, pods: Iterable[Pod], traces: Mapping[str, Trace] | None = None) -> list[Replica]:
-    """Return all replicas of a job, from its pods and from traces by replica name.
-
-    Without traces, use only the pods and the status of the job.
-    """
+    """Return all replicas of a job, from its pods and from traces by replica name or, without them, its status."""
     by_task = {task: pod for pod in pods if (task := task_of(pod))}
     completed = members(job.status.completed_indexes)
     known = _traces(job, by_task) if traces is None else traces

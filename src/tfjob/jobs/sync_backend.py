@@ -80,7 +80,6 @@ class Inline(Caller):
 
 
 def _waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-
     def call(self: SyncBackend[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         work: Coroutine[Any, Any, T] = getattr(self.backend, method.__name__)(*args, **kwargs)
         return self.run(work)

@@ -92,7 +92,7 @@ class FollowedJob:
         selector = f"involvedObject.uid={self.record.uid}"
         namespace = self.record.job.metadata.namespace
         try:
-            await backend.client.list(CORE_EVENTS, namespace, field_selector=selector)
+            await backend.client.list(CORE_EVENTS, namespace, field_selector=selector, type=dict)
         except Forbidden:
             return
         store: ObjectStore[KubeEvent] = ObjectStore(on_change=self._happened)

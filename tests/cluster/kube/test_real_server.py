@@ -25,7 +25,7 @@ from tfjob.api.resources import (
 from tfjob.durations import USUAL, Durations
 from tfjob.kube.access import config
 from tfjob.kube.access.config import Access
-from tfjob.kube.access.credentials import Fixed, bearer
+from tfjob.kube.access.credentials import Credential, bearer
 from tfjob.kube.access.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
@@ -118,7 +118,7 @@ def test_a_rejection_has_its_causes(access: Access) -> None:
             await client.create(PODS, namespace, {"metadata": {"name": "a"}, "spec": {"containers": []}})
         assert [cause.field for cause in invalid.value.details.causes or ()] == ["spec.containers"]
         with pytest.raises(NotFound):
-            await client.list(Resource("unknown.example", "v1", "things", "Thing"))
+            await client.list(Resource("unknown.example", "v1", "things", "Thing"), type=dict)
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
             await client.create(PODS, "nowhere", pod("a"))
         assert await client.create(PODS, namespace, pod("a"), {"dryRun": "All"})
@@ -140,7 +140,7 @@ def test_a_list_in_pages_is_the_whole_list(access: Access) -> None:
         assert names == [f"p{i}" for i in range(7)]
         odd = await client.list(PODS, namespace, label_selector="odd in (1)", type=Pod)
         assert [item.metadata.name for item in odd.items] == ["p1", "p3", "p5"]
-        one = await client.list(PODS, namespace, field_selector="metadata.name=p4")
+        one = await client.list(PODS, namespace, field_selector="metadata.name=p4", type=dict)
         assert [item["metadata"]["name"] for item in one.items] == ["p4"]
 
     with_client(access, test)
@@ -154,16 +154,16 @@ def test_the_answer_depends_on_the_user(access: Access) -> None:
         return str(msgspec.json.decode(answer)["status"]["token"])
 
     async def test(client: Client, namespace: str) -> None:
-        robot = replace(access, credential=Fixed(bearer(await token(client, namespace))))
+        robot = replace(access, credential=Credential(bearer(await token(client, namespace))))
         async with Client(robot) as limited:
             with pytest.raises(Forbidden, match=r"system:serviceaccount:.*:robot"):
-                await limited.list(PODS, namespace)
+                await limited.list(PODS, namespace, type=dict)
         async with Client(replace(access, impersonation=(("Impersonate-User", "jane"),))) as jane:
             with pytest.raises(Forbidden, match='User "jane"'):
                 await jane.create(PODS, namespace, pod("a"))
-        async with Client(replace(access, credential=Fixed("Bearer nonsense"))) as nobody:
+        async with Client(replace(access, credential=Credential("Bearer nonsense"))) as nobody:
             with pytest.raises(Unauthorized):
-                await nobody.list(PODS, namespace)
+                await nobody.list(PODS, namespace, type=dict)
 
     with_client(access, test)
 

@@ -23,6 +23,7 @@ from support.served import serve_tfjobs
 from tfjob.api.dialect import TF_JOBS
 from tfjob.api.resources import DEPLOYMENTS, JOBS, PODS
 from tfjob.api.types import TFJOBS
+from tfjob.operator.options import SelfTestOptions
 from tfjob.operator.selftest.self_test import SelfTest, Trial
 
 
@@ -73,7 +74,7 @@ def error_of(said: str) -> str:
 def test_the_jobs_and_the_tensorboard_of_a_job_are_among_what_must_go(room_of_jobs: Room, label: str) -> None:
     resource = TF_JOBS if label == "tf_job_name" else TFJOBS
     name = f"left-of-{resource.group.partition('.')[0]}"
-    test = SelfTest(room_of_jobs.client, Trial(name, room_of_jobs.namespace, image="x"), print)
+    test = SelfTest(room_of_jobs.client, Trial(name, room_of_jobs.namespace, SelfTestOptions(image="x")), print)
     assert room_of_jobs.do(lambda: test.left(resource)) is None
     labels, board = {label: name}, {"app": "tensorboard", "tf_job_name": name}
     spec = {"schedulerName": "nobody", "containers": [{"name": "a", "image": "x"}]}

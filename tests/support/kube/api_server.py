@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from tfjob.kube.access.config import Access
-from tfjob.kube.access.credentials import Credential, Fixed
+from tfjob.kube.access.credentials import Credential
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,7 +65,7 @@ class ApiServer:
         await self._site.stop()
 
     def access(self, credential: Credential | None = None) -> Access:
-        return Access(f"http://127.0.0.1:{self.port}", credential=credential or Fixed())
+        return Access(f"http://127.0.0.1:{self.port}", credential=credential or Credential())
 
     def kubeconfig(self, folder: Path) -> Path:
         """Write a kubeconfig for a process; return its path."""

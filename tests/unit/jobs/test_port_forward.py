@@ -23,7 +23,6 @@ from tfjob.jobs.port_forward import (
     PortPair,
     Target,
     forward,
-    is_ready,
     parse_pair,
     resolve,
 )
@@ -194,7 +193,7 @@ def test_a_connection_that_fails_is_reported_once_and_the_next_pod_is_found() ->
         return list(pods)
 
     async def work() -> None:
-        opened = Forward(Toy().connect, Target("service web", find, is_ready), warnings.append)
+        opened = Forward(Toy().connect, Target("service web", find), warnings.append)
         async with await opened.listen(LOCALHOST, PortPair(0, "80")) as server:
             port = server.sockets[0].getsockname()[1]
             pods[:] = [pod("one")]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tfjob.operator.install.installation import Installation
 
 Function = Callable[..., Any]
-IMAGES = ("image", "test_image", "tf_image", "pull_policy", "pull_secret")
 """The options of a self-test that describe its images."""
 PULL_HINT = (
     "Set test_image, tfImage or tensorboardImage in the chart's values, or test.training=false to need none of them."
@@ -145,8 +144,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
     from tfjob.operator.selftest.self_test import Failed, NotPulled, run_self_test
 
     try:
-        where = (context or None, options.namespace, options.api_version)
-        run_self_test(*where, options.timeout, click.echo, **{name: getattr(options, name) for name in IMAGES})
+        run_self_test(context or None, options, click.echo)
     except NotPulled as error:
         raise exit_codes.Stop(exit_codes.FAILED, error.message, PULL_HINT) from None
     except Failed as error:

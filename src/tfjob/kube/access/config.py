@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from tfjob.api.suggest import did_you_mean
 from tfjob.kube.access import kubeconfig
-from tfjob.kube.access.credentials import CertificateFiles, Credential, Fixed, TokenFile, basic, bearer, contents
+from tfjob.kube.access.credentials import CertificateFiles, Credential, TokenFile, basic, bearer, contents
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.exec_credentials import PluginCredential
 from tfjob.kube.access.kubeconfig import Cluster, Context, Kubeconfig, User
@@ -30,7 +30,7 @@ class Access:
     server: str
     namespace: str = "default"
     context: str = ""
-    credential: Credential = field(default_factory=Fixed, repr=False)
+    credential: Credential = field(default_factory=Credential, repr=False)
     trust: Trust = field(default_factory=Trust, repr=False)
     proxy: str = field(default="", repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
@@ -127,7 +127,7 @@ def _credential(
     if user is None:
         if context.user:
             raise ConfigError(f"context {name}: the kubeconfig does not define its user {context.user!r}")
-        return Fixed()
+        return Credential()
     who = f"user {context.user}"
     if user.auth_provider and not (
         user.token or user.plugin or user.client_certificate or user.client_certificate_data
@@ -144,7 +144,7 @@ def _credential(
         return PluginCredential(user.plugin, cluster, who, environ)
     if user.client_certificate and user.client_key and not (user.client_certificate_data or user.client_key_data):
         return CertificateFiles(Path(user.client_certificate), Path(user.client_key), header)
-    return Fixed(header, _certificate(user, who))
+    return Credential(header, _certificate(user, who))
 
 
 def _certificate(user: User, who: str) -> Certificate | None:
@@ -183,10 +183,7 @@ def _decoded(data: str, what: str) -> bytes:
 
 
 def proxy_for(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select; empty for none. Raises ConfigError.
-
-    As with kubectl, NO_PROXY may contain networks.
-    """
+    """Return the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY select; empty for none. Raises ConfigError."""
     url = urlsplit(server)
     proxy = _variable(environ, f"{url.scheme}_proxy")
     if not proxy or _bypassed(url, _variable(environ, "no_proxy")):
@@ -217,6 +214,7 @@ def _bypassed(url: SplitResult, exceptions: str) -> bool:
         return True
     with suppress(ValueError):  # the host is a name, or an item is not a valid network
         address = ipaddress.ip_address(host)
+        # As with kubectl, NO_PROXY may contain networks.
         networks = (ipaddress.ip_network(item, strict=False) for item in items if "/" in item)
         return address.is_loopback or any(address in network for network in networks)
     return False

@@ -6,7 +6,6 @@ import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.tls import Certificate
@@ -15,37 +14,25 @@ REREAD_SECONDS = 60.0
 """How often a token file is read. Tokens are replaced long before they expire; client-go uses a minute too."""
 
 
-class Credential(Protocol):
-    """The credentials that a client sends with each request."""
-
-    def header(self) -> str | None:
-        """Return the Authorization header, empty for none; None if `renew` must fetch it first."""
-
-    def certificate(self) -> Certificate | None:
-        """Return the client certificate, if there is one."""
-
-    async def renew(self) -> None:
-        """Fetch the credentials again: there were none, they expired, or the API server answered 401."""
-
-
-class Fixed:
-    """Credentials that do not change: a token, a user and password, a certificate given as data, or none."""
+class Credential:
+    """The credentials that a client sends with each request; those of this class do not change."""
 
     def __init__(self, header: str = "", certificate: Certificate | None = None) -> None:
         self._header = header
         self._certificate = certificate
 
-    def header(self) -> str:
+    def header(self) -> str | None:
+        """Return the Authorization header, empty for none; None if `renew` must fetch it first."""
         return self._header
 
     def certificate(self) -> Certificate | None:
         return self._certificate
 
     async def renew(self) -> None:
-        """Do nothing: there are no other credentials."""
+        """Fetch the credentials again: there were none, they expired, or the API server answered 401."""
 
 
-class TokenFile(Fixed):
+class TokenFile(Credential):
     """A token in a file that another program updates, as the kubelet does for a pod."""
 
     def __init__(
@@ -80,7 +67,7 @@ class TokenFile(Fixed):
             raise ConfigError(f"the token file {self._path} is empty")
 
 
-class CertificateFiles(Fixed):
+class CertificateFiles(Credential):
     """A client certificate in files that may be replaced; read again when the API server rejects it."""
 
     def __init__(self, chain: Path, key: Path, header: str = "") -> None:

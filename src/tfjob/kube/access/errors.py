@@ -36,9 +36,7 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
     """The object that a response is about."""
 
     name: str = ""
-    group: str = ""
     kind: str = ""
-    uid: str = ""
     causes: list[Cause] | None = None
     retry_after_seconds: int = 0
 
@@ -53,15 +51,12 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ApiError(KubeError):
-    """The API server rejected a request, with a code, a reason in CamelCase, a message and details.
-
-    `retry_after` is the number of seconds that it asks to wait; 0 if it does not ask.
-    """
+    """The API server rejected a request; `retry_after` is how many seconds it asks to wait, else 0."""
 
     def __init__(
         self, code: int, reason: str = "", message: str = "", details: Details | None = None, retry_after: float = 0.0
     ) -> None:
-        super().__init__(message or reason or f"the API server answered with HTTP status {code}")
+        super().__init__(message or f"the API server answered with HTTP status {code}")
         self.code = code
         self.is_transient = code >= 500 or code == 429
         self.reason = reason
@@ -120,18 +115,19 @@ TEXT_LIMIT = 500
 
 
 def api_error(code: int, body: bytes | msgspec.Raw, retry_after: str = "") -> ApiError:
+    """Return the error of a response; `code` 0 means that the Status in its body has the code."""
     try:
         status = _status.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=" ".join(bytes(body).decode(errors="replace").split())[:TEXT_LIMIT])
+    code = code or status.code or 500
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code, ApiError)
     seconds = _seconds(retry_after)
     if not seconds and status.details:
         seconds = float(status.details.retry_after_seconds)
     if not seconds and kind is TooManyRequests:
         seconds = 1.0
-    message = status.message or f"the API server answered with HTTP status {code}"
-    return kind(code, status.reason, message, status.details, seconds)
+    return kind(code, status.reason, status.message, status.details, seconds)
 
 
 def _seconds(retry_after: str) -> float:

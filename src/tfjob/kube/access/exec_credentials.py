@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from tfjob.durations import durations_from
-from tfjob.kube.access.credentials import bearer, contents
+from tfjob.kube.access.credentials import Credential, bearer, contents
 from tfjob.kube.access.errors import ConfigError
 from tfjob.kube.access.kubeconfig import Cluster, Plugin
 from tfjob.kube.access.tls import Certificate
@@ -41,7 +41,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
     status: _Status | None = None
 
 
-class PluginCredential:
+class PluginCredential(Credential):
     """The credentials that a plugin printed last, until they expire."""
 
     def __init__(
@@ -52,6 +52,7 @@ class PluginCredential:
         environ: Mapping[str, str],
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__()
         self._plugin = plugin
         self._cluster = cluster
         self._who = who
@@ -60,9 +61,7 @@ class PluginCredential:
         durations = durations_from(environ)
         self._margin = durations.credential_margin.total_seconds()
         self._patience = durations.credential_program.total_seconds()
-        self._header: str | None = None
-        self._certificate: Certificate | None = None
-        self._expires = float("inf")
+        self._expires = float("-inf")
         self._runs = 0
         self._running = asyncio.Lock()
         if plugin.api_version not in VERSIONS:
@@ -72,9 +71,6 @@ class PluginCredential:
 
     def header(self) -> str | None:
         return self._header if self._clock() < self._expires else None
-
-    def certificate(self) -> Certificate | None:
-        return self._certificate
 
     async def renew(self) -> None:
         """Run the plugin; concurrent callers share one run. Raises ConfigError."""

@@ -26,9 +26,6 @@ from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODGROUPS, PODS,
 from tfjob.api.text.shallow import decoded
 from tfjob.controller.kind import Stored
 
-UNREAD_ANNOTATIONS = (LAST_APPLIED,)
-"""As long as the object itself, and never read by a decision."""
-
 
 class Node(Model, frozen=True):
     """A machine of the cluster, and whether it is ready."""
@@ -118,7 +115,8 @@ def decode_node(encoded: bytes | msgspec.Raw) -> Node:
 
 
 def _trimmed(metadata: ObjectMeta) -> ObjectMeta:
-    if not any(name in metadata.annotations for name in UNREAD_ANNOTATIONS):
+    """Return the metadata without the annotation that is as long as the object itself."""
+    if LAST_APPLIED not in metadata.annotations:
         return metadata
-    kept = {name: text for name, text in metadata.annotations.items() if name not in UNREAD_ANNOTATIONS}
+    kept = {name: text for name, text in metadata.annotations.items() if name != LAST_APPLIED}
     return replace(metadata, annotations=kept)

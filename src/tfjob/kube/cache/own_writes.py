@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -89,30 +89,28 @@ class OwnWrites:
             ]
         return shown
 
-    def missed(self, kind: str, version: str) -> Iterator[str]:
-        """Yield the owners to reconcile again after a list of a kind, all of which was `seen`.
+    def missed(self, kind: str, version: str) -> set[str]:
+        """Return the owners of children that a later list of their kind lacks: they were deleted while no watch ran."""
+        return self._give_up(
+            lambda _, child: child.kind == kind and _precedes(child.metadata.resource_version, version)
+        )
 
-        A child that was created before the list and is not in it was deleted while no watch ran.
-        """
-        for owner in list(self._created):
-            made = [child.metadata for _, child in self._created[owner].values() if child.kind == kind]
-            gone = [one.uid for one in made if _precedes(one.resource_version, version)]
-            for uid in gone:
-                self._drop(owner, uid)
-            if gone:
-                yield owner
-
-    def expired(self) -> Iterator[str]:
-        """Give up on echoes that never came; yield the owners to reconcile again."""
+    def expired(self) -> set[str]:
+        """Give up on echoes that never came; return the owners to reconcile again."""
         limit = self._clock() - self._patience
-        for owner in list(self._created):
-            late = [uid for uid, (since, _) in self._created[owner].items() if since < limit]
-            for uid in late:
-                self._drop(owner, uid)
-            if late:
-                yield owner
-        for uid in [uid for uid, (since, _) in self._deleting.items() if since < limit]:
-            del self._deleting[uid]
+        self._deleting = {uid: one for uid, one in self._deleting.items() if one[0] >= limit}
+        return self._give_up(lambda since, _: since < limit)
+
+    def _give_up(self, is_lost: Callable[[float, Object], bool]) -> set[str]:
+        lost = [
+            (owner, uid)
+            for owner, made in self._created.items()
+            for uid, (since, child) in made.items()
+            if is_lost(since, child)
+        ]
+        for owner, uid in lost:
+            self._drop(owner, uid)
+        return {owner for owner, _ in lost}
 
     def _marked(self, child: Child) -> Child:
         deletion = self._deleting.get(child.metadata.uid)

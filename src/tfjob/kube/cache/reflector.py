@@ -18,9 +18,9 @@ import msgspec
 
 from tfjob.api.resources import Resource
 from tfjob.api.text.shallow import decoded
-from tfjob.kube.access.errors import ApiError, Gone, KubeError, Status, TooManyRequests, Unreachable, api_error
-from tfjob.kube.cache.store import Name, ObjectStore, T
-from tfjob.kube.client.client import PAGE_SIZE, Client, selectors
+from tfjob.kube.access.errors import ApiError, Gone, KubeError, TooManyRequests, Unreachable, api_error
+from tfjob.kube.cache.store import ObjectStore, T
+from tfjob.kube.client.client import Client, selectors
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,6 @@ class _Identified(msgspec.Struct, frozen=True):
 
 _events = msgspec.json.Decoder(_Event)
 _identities = msgspec.json.Decoder(_Identified)
-_statuses = msgspec.json.Decoder(Status)
 
 
 class Reflector(Generic[T]):
@@ -140,31 +139,12 @@ class Reflector(Generic[T]):
         return "closed", None
 
     async def _list(self) -> None:
-        items: list[T] = []
-        undecodable: list[Name] = []
-        continue_, size = "", PAGE_SIZE
-        while True:
-            try:
-                page = await self._client.page(
-                    self.resource, self._namespace, self._params, continue_, size=size, type=msgspec.Raw
-                )
-            except Gone:
-                if not continue_:
-                    raise
-                # The token expired between two pages: read the whole list at once.
-                items, undecodable, continue_, size = [], [], "", 0
-                continue
-            for raw in page.items:
-                try:
-                    items.append(self._decode(raw))
-                except Exception as error:
-                    undecodable.append(self._report(raw, error))
-            self._heard = time.monotonic()
-            continue_ = page.metadata.continue_
-            if not continue_:
-                break
-        self.store.replace(items, undecodable)
-        self._version = page.metadata.resource_version
+        listing = await self._client.collect(
+            self.resource, self._namespace, self._params, msgspec.Raw, self._object_or_name
+        )
+        undecodable = [(one.namespace, one.name) for one in listing.items if isinstance(one, _Metadata)]
+        self.store.replace([one for one in listing.items if not isinstance(one, _Metadata)], undecodable)
+        self._version = listing.metadata.resource_version
         if self.on_listed is not None:
             self.on_listed(self._version)
         self.synced.set()
@@ -200,32 +180,27 @@ class Reflector(Generic[T]):
             self._version = _identities.decode(event.object).metadata.resource_version
             return
         if kind == "ERROR":
-            raise self._refused(event.object)
-        try:
-            item = self._decode(event.object)
-        except Exception as error:
-            name = self._report(event.object, error)
-            if kind == "DELETED":
-                self.store.remove(*name)
-            self._version = _identities.decode(event.object).metadata.resource_version
-            return
+            error = api_error(0, event.object)
+            if not isinstance(error, TooManyRequests):
+                self._version = ""  # the server may no longer know our version
+            raise error
+        found = self._object_or_name(event.object)
+        metadata, item = (found, None) if isinstance(found, _Metadata) else (found.metadata, found)
         if kind == "DELETED":
-            self.store.remove(item.metadata.namespace, item.metadata.name, item)
-        else:
+            self.store.remove(metadata.namespace, metadata.name, item)
+        elif item is not None:
             self.store.put(item)
-        self._version = item.metadata.resource_version
+        self._version = metadata.resource_version
 
-    def _refused(self, status: msgspec.Raw) -> ApiError:
-        """Return the error that ends a watch; after any but TooManyRequests, our version is unknown."""
-        error = api_error(_statuses.decode(status).code or 500, status)
-        if not isinstance(error, TooManyRequests):
-            self._version = ""
-        return error
-
-    def _report(self, raw: msgspec.Raw, error: Exception) -> Name:
-        metadata = _identities.decode(raw).metadata
-        logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
-        return metadata.namespace, metadata.name
+    def _object_or_name(self, raw: msgspec.Raw) -> T | _Metadata:
+        """Return an object, or only its name and version if it cannot be decoded."""
+        self._heard = time.monotonic()
+        try:
+            return self._decode(raw)
+        except Exception as error:
+            metadata = _identities.decode(raw).metadata
+            logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+            return metadata
 
 
 QUIET_SECONDS = 120.0

@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Converted = TypeVar("Converted")
 PatchKind = Literal["merge", "json", "apply"]
 
 CONNECTIONS = 100
@@ -98,11 +99,6 @@ class Client:
         found: dict[str, Any] = decoded(_decoder(dict), answer)
         return found
 
-    @overload
-    async def list(
-        self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
-    ) -> Page[dict[str, Any]]: ...
-    @overload
     async def list(
         self,
         resource: Resource,
@@ -110,30 +106,36 @@ class Client:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        type: type[T],
-    ) -> Page[T]: ...
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        type: Any = dict,  # noqa: A002
-    ) -> Page[Any]:
-        """Return all objects of one namespace or of all, read in pages. Items have no kind: the API server omits it."""
+        type: type[T],  # noqa: A002
+    ) -> Page[T]:
+        """Return all objects of one namespace or of all. Items have no kind: the API server omits it."""
         params = selectors(label_selector, field_selector)
-        page = await self.page(resource, namespace, params, type=type)
-        items = page.items
-        while page.metadata.continue_:
+        return await self.collect(resource, namespace, params, type, lambda item: item)
+
+    async def collect(
+        self,
+        resource: Resource,
+        namespace: str,
+        params: Mapping[str, str],
+        type: type[T],  # noqa: A002
+        convert: Callable[[T], Converted],
+    ) -> Page[Converted]:
+        """Return all objects, each converted before the next page is read."""
+        items: list[Converted] = []
+        continue_, size = "", PAGE_SIZE
+        while True:
             try:
-                page = await self.page(resource, namespace, params, page.metadata.continue_, type=type)
+                page = await self.page(resource, namespace, params, continue_, size=size, type=type)
             except Gone:
+                if not continue_:
+                    raise
                 # The token expired between two pages: read the whole list at once.
-                page = await self.page(resource, namespace, params, size=0, type=type)
-                items = []
-            items += page.items
-        return Page(page.metadata, items)
+                items, continue_, size = [], "", 0
+                continue
+            items += map(convert, page.items)
+            continue_ = page.metadata.continue_
+            if not continue_:
+                return Page(page.metadata, items)
 
     async def page(
         self,
@@ -157,10 +159,6 @@ class Client:
 
     async def create(self, resource: Resource, namespace: str, body: Any, params: Params = ()) -> bytes:
         return await self.request("POST", resource.path(namespace), params, body)
-
-    async def update_status(self, resource: Resource, namespace: str, name: str, body: Any) -> bytes:
-        """Replace the status of an object. Raises Conflict if its resourceVersion is not the one in `body`."""
-        return await self.request("PUT", resource.object_path(namespace, name, "status"), (), body)
 
     async def patch(
         self,

@@ -13,20 +13,18 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, Object, ObjectMeta, Pod, PodGroup
+from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, Object, Pod, PodGroup
 from tfjob.api.resources import NODES, Resource
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import AlreadyExists, Conflict, Rejected
 from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
 from tfjob.kube.access import errors
-from tfjob.kube.access.errors import ApiError, Forbidden, NotFound
 from tfjob.kube.cache.decode import CHILD_TYPES, Node, decode_node, decode_owner
 from tfjob.kube.cache.own_writes import OwnWrites
 from tfjob.kube.cache.reflector import Reflector
@@ -37,13 +35,6 @@ from tfjob.kube.cluster.event_log import EventLog
 OURS = f"{OPERATOR_NAME_LABEL}={OPERATOR_NAME}"
 START_SECONDS = 0.2
 """How long the start of a pod waits for its peers, so that a job becomes Running with one status write."""
-INVALID, DENIED = "Invalid", "Denied"
-QUOTA, TERMINATING, NOT_ALLOWED, NO_NAMESPACE = (
-    "QuotaExceeded",
-    "NamespaceTerminating",
-    "Forbidden",
-    "NamespaceNotFound",
-)
 BAD_REQUEST, TOO_LARGE = 400, 413
 Propagation = Literal["Background", "Foreground"]
 
@@ -65,15 +56,6 @@ class CustomStorage(Protocol):
 
     def missing_selector(self, wrapper: Any) -> str:
         """Return the selector of a wrapper's pods if some should exist that no cache shows; else empty."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The owner that an event is about, with its stored kind."""
-
-    api_version: str
-    kind: str
-    metadata: ObjectMeta
 
 
 class KubeCluster:
@@ -109,10 +91,13 @@ class KubeCluster:
             name: ObjectStore(index=owner_uid, on_change=self._owner_changed) for name in self.kinds
         }
         self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
+        owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
+        wrappers = [storage.wrapper for storage in self._storages.values()]
         self._stores: dict[type[Any], ObjectStore[Any]] = {
-            child: ObjectStore(index=owner_uid, on_change=self._child_changed) for child in self._child_types()
+            child: ObjectStore(index=owner_uid, on_change=self._child_changed)
+            for child in dict.fromkeys((Pod, *owned, *wrappers))
         }
-        self.pods: ObjectStore[Pod] = self._stores.setdefault(Pod, ObjectStore(index=owner_uid))
+        self.pods: ObjectStore[Pod] = self._stores[Pod]
         known = {child: (resources or {}).get(child, CHILD_TYPES[child].resource) for child in self._stores}
         self._resources = {
             **{child.__name__: resource for child, resource in known.items()},
@@ -122,22 +107,15 @@ class KubeCluster:
             Reflector(client, self.kinds[name].resource, partial(decode_owner, name), store, namespace)
             for name, store in self.owners.items()
         ]
-        for child in self._child_types():
-            self.reflectors.append(self._following(child, known[child], namespace))
+        for child, resource in known.items():
+            decode, store = CHILD_TYPES[child].decode, self._stores[child]
+            listed = partial(self._listed, child.__name__)
+            # Pod groups have the labels that their scheduler documents, not ours.
+            selector = "" if child is PodGroup else OURS
+            reflector = Reflector(client, resource, decode, store, namespace, selector, on_listed=listed)
+            self.reflectors.append(reflector)
         if watch_nodes:
             self.reflectors.append(Reflector(client, NODES, decode_node, self.nodes))
-
-    def _child_types(self) -> list[type[Any]]:
-        owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
-        wrappers = [storage.wrapper for name, storage in self._storages.items() if name in self.kinds]
-        return list(dict.fromkeys((*owned, *wrappers)))
-
-    def _following(self, child: type[Any], resource: Resource, namespace: str) -> Reflector[Any]:
-        # Pod groups have the labels that their scheduler documents, not ours.
-        selector = "" if child is PodGroup else OURS
-        listed = partial(self._listed, child.__name__)
-        decode, store = CHILD_TYPES[child].decode, self._stores[child]
-        return Reflector(self.client, resource, decode, store, namespace, selector, on_listed=listed)
 
     async def follow(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -242,19 +220,12 @@ class KubeCluster:
 
     async def update_status(self, key: Key, owner: Owner) -> Owner:
         kind, metadata = self.kinds[key.kind], owner.metadata
-        body = {
-            "apiVersion": kind.resource.api_version,
-            "kind": kind.resource.kind,
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "uid": metadata.uid,
-                "resourceVersion": metadata.resource_version,
-            },
-            "status": kind.encode_status(owner),
-        }
+        fence = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        names = {"name": key.name, "namespace": key.namespace}
+        body = kind.resource.manifest({**names, **fence}, status=kind.encode_status(owner))
+        path = kind.resource.object_path(key.namespace, key.name, "status")
         with _fenced():
-            answer = await self.client.update_status(kind.resource, key.namespace, key.name, body)
+            answer = await self.client.request("PUT", path, body=body)
         written = decode_owner(key.kind, answer)
         self._writes.written(written, self._stored(key))
         new: Any = owner
@@ -271,7 +242,7 @@ class KubeCluster:
 
     def publish(self, key: Key, owner: OwnerObject, event: Event) -> None:
         resource = self.kinds[key.kind].resource
-        self.event_log.add(Subject(resource.api_version, resource.kind, owner.metadata), event)
+        self.event_log.add(Stored(resource.kind, owner.metadata, api_version=resource.api_version), event)
 
     async def _children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         uid = owner.metadata.uid
@@ -286,24 +257,20 @@ class KubeCluster:
         """Return the pods of a wrapper; ask the server if pods should exist, because a watch may lag."""
         shown = self.pods.by_index(wrapper.metadata.uid)
         selector = "" if shown else storage.missing_selector(wrapper)
-        if not selector:
-            return shown
-        listing = await self.client.list(
-            self._resources["Pod"], wrapper.metadata.namespace, label_selector=selector, type=msgspec.Raw
-        )
-        return [self._decode(Pod, one) for one in listing.items]
+        return await self._list(Pod, wrapper.metadata.namespace, selector) if selector else shown
 
     async def _ask_for(self, child: type[Child], missing: Set[str], key: Key, uid: str) -> list[Child]:
         """Ask the server for children that the status names and no cache shows: a watch may be dead unnoticed."""
-        selector = f"{OURS},{self.kinds[key.kind].name_label}={key.name}"
-        resource = self._resources[child.__name__]
-        listing = await self.client.list(resource, key.namespace, label_selector=selector, type=msgspec.Raw)
-        found = []
-        for one in (self._decode(child, item) for item in listing.items):
-            if owner_uid(one) == uid and one.metadata.name in missing:
-                self._writes.created(uid, one)
-                found.append(one)
+        listed = await self._list(child, key.namespace, f"{OURS},{self.kinds[key.kind].name_label}={key.name}")
+        found = [one for one in listed if owner_uid(one) == uid and one.metadata.name in missing]
+        for one in found:
+            self._writes.created(uid, one)
         return found
+
+    async def _list(self, child: type[Child], namespace: str, selector: str) -> list[Child]:
+        resource = self._resources[child.__name__]
+        listing = await self.client.list(resource, namespace, label_selector=selector, type=msgspec.Raw)
+        return [self._decode(child, one) for one in listing.items]
 
     # --- what the caches report ---------------------------------------------------------------------------------
 
@@ -324,7 +291,7 @@ class KubeCluster:
         self._writes.seen(owner_uid(known) or "", before, after)
         # Find the owner by name, not uid: an owner waits for the end of the children of its predecessor.
         key = self.owner_key(known)
-        if key is None or (before is not None and after is not None and not differ(before, after)):
+        if key is None or (before and after and _what_matters(before) == _what_matters(after)):
             return
         if has_just_started(before, after):
             self._touch_soon(key)
@@ -355,13 +322,13 @@ class KubeCluster:
 
     def _listed(self, kind: str, version: str) -> None:
         """Reconcile owners whose children were deleted while no watch ran."""
-        self._touch_owners(set(self._writes.missed(kind, version)))
+        self._touch_owners(self._writes.missed(kind, version))
 
     async def _sweep(self) -> None:
         """Reconcile owners whose children never appeared in a cache."""
         while True:
             await asyncio.sleep(self.client.durations.sweep.total_seconds())
-            self._touch_owners(set(self._writes.expired()))
+            self._touch_owners(self._writes.expired())
 
     def _touch_owners(self, uids: Set[str]) -> None:
         if uids:
@@ -409,16 +376,14 @@ class KubeCluster:
             self._writes.created(owner_uid(child) or "", child)
 
     def _stored(self, key: Key) -> Stored | None:
-        owners = self.owners.get(key.kind)
-        return owners.get(key.namespace, key.name) if owners is not None else None
+        return self.owners[key.kind].get(key.namespace, key.name)
 
     def _storage_of(self, child: Object) -> CustomStorage | None:
         return next((found for one in child.metadata.owner_references if (found := self._storages.get(one.kind))), None)
 
     def _wrapper_of(self, key: Key, uid: str) -> type[Any] | None:
         for storage in self._storages.values():
-            store = self._stores.get(storage.wrapper)
-            found = store.get(key.namespace, key.name) if store is not None else None
+            found = self._stores[storage.wrapper].get(key.namespace, key.name)
             if found is not None and found.metadata.uid == uid:
                 return storage.wrapper
         return None
@@ -453,12 +418,8 @@ def has_just_started(before: Object | None, after: Object | None) -> bool:
     )
 
 
-def differ(before: Object, after: Object) -> bool:
-    """Return whether a change matters: a pod's labels and versions change without its state."""
-    return _what_matters(before) != _what_matters(after)
-
-
 def _what_matters(child: Object) -> tuple[object, ...]:
+    """Return the part of a child that a decision reads: a pod's labels and versions change without its state."""
     spec = child.spec if isinstance(child, PodGroup) else None
     return child.metadata.uid, child.metadata.deletion_timestamp, getattr(child, "status", None), spec
 
@@ -468,44 +429,30 @@ def _fenced(*, creating: bool = False) -> Iterator[None]:
     """Translate the API server's answers to a write into the errors of the loop."""
     try:
         yield
-    except errors.AlreadyExists:
-        raise
     except errors.ApiError as error:
         # A creation conflicts when many requests use one quota at once. NotFound means that the object was deleted; for
         # a creation, it means that the namespace does not exist.
         if isinstance(error, errors.Conflict) or (isinstance(error, errors.NotFound) and not creating):
             raise Conflict(str(error)) from None
-        if (rejection := rejected(error)) is not None:
-            raise rejection from None
+        if reason := rejection_reason(error):
+            raise Rejected(reason, error.message) from None
         raise
 
 
-def rejected(error: ApiError) -> Rejected | None:
-    """Return the rejection that an answer means; None if the answer is not about the child."""
-    reason = _reason(error)
-    return Rejected(reason, error.message) if reason else None
-
-
-def _reason(error: ApiError) -> str:
+def rejection_reason(error: errors.ApiError) -> str:
+    """Return why the API server rejects a child; empty if the answer is not about the child."""
     if isinstance(error, errors.Invalid) or error.code == TOO_LARGE:
-        return INVALID
-    if isinstance(error, NotFound):
-        return NO_NAMESPACE
+        return "Invalid"
+    if isinstance(error, errors.NotFound):
+        return "NamespaceNotFound"
     if "denied the request" in error.message:
-        # An admission webhook may choose any code for its rejection.
-        return DENIED
-    if isinstance(error, Forbidden):
-        return _reason_of_forbidden(error)
-    return INVALID if error.code == BAD_REQUEST else ""
-
-
-def _reason_of_forbidden(error: Forbidden) -> str:
-    causes = [cause.reason for cause in error.details.causes or ()]
-    if TERMINATING in causes:
-        return TERMINATING
+        return "Denied"  # an admission webhook may choose any code for its rejection
+    if not isinstance(error, errors.Forbidden):
+        return "Invalid" if error.code == BAD_REQUEST else ""
+    if any(cause.reason == "NamespaceTerminating" for cause in error.details.causes or ()):
+        return "NamespaceTerminating"
     if "exceeded quota" in error.message:
-        return QUOTA
+        return "QuotaExceeded"
     if re.search(r" cannot (create|update|patch) resource ", error.message):
-        # The operator lacks a permission, which may be granted while the job waits.
-        return NOT_ALLOWED
-    return DENIED
+        return "Forbidden"  # the operator lacks a permission, which may be granted while the job waits
+    return "Denied"

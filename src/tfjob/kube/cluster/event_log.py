@@ -10,6 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -51,23 +52,16 @@ class _Pending:
         return text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 4]} ..."
 
 
-@dataclass
-class _Written:
-    """An existing Event; the next equal event only increases its count."""
-
-    name: str
-    count: int
-
-
 class EventLog:
     """A queue of events, written one at a time."""
 
-    def __init__(self, client: Client, *, instance: str = "") -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
-        self.instance = instance or f"{COMPONENT}-{uuid.uuid4().hex[:5]}"
+        self.instance = f"{COMPONENT}-{uuid.uuid4().hex[:5]}"
         self.dropped = 0
-        self._pending: OrderedDict[Group, _Pending] = OrderedDict()
-        self._written: OrderedDict[Group, _Written] = OrderedDict()
+        self._pending: dict[Group, _Pending] = {}
+        self._written: OrderedDict[Group, tuple[str, int]] = OrderedDict()
+        """Name and count of existing Events: an equal event only increases the count."""
         self._wake = asyncio.Event()
 
     def add(self, about: Object, event: Event) -> None:
@@ -93,11 +87,8 @@ class EventLog:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the queue, one event at a time: under load, the API server must serve the requests that jobs wait for.
-
-        An event that cannot be written is dropped, because it is not worth a retry storm.
-        """
-        gathered, self._pending = self._pending, OrderedDict()
+        """Write the queue, one event at a time, because jobs wait for other requests; drop what cannot be written."""
+        gathered, self._pending = self._pending, {}
         for pending in gathered.values():
             try:
                 await self._write(pending)
@@ -107,20 +98,17 @@ class EventLog:
 
     async def _write(self, pending: _Pending) -> None:
         group = (pending.about.metadata.uid, pending.event.reason, pending.message)
-        before = self._written.get(group)
-        if before is not None:
-            before.count += pending.count
-            change = {"count": before.count, "lastTimestamp": _stamp(datetime.now(UTC))}
-            try:
-                await self.client.patch(CORE_EVENTS, pending.about.metadata.namespace, before.name, change)
-            except NotFound:  # Events live for an hour
-                del self._written[group]
-            else:
+        name, count = self._written.get(group, ("", 0))
+        if name:
+            change = {"count": count + pending.count, "lastTimestamp": _stamp(datetime.now(UTC))}
+            with suppress(NotFound):  # Events live for an hour
+                await self.client.patch(CORE_EVENTS, pending.about.metadata.namespace, name, change)
+                self._written[group] = name, count + pending.count
                 return
         name = f"{pending.about.metadata.name}.{uuid.uuid4().hex[:16]}"
         body = _event(pending, name, self.instance)
         await self.client.create(CORE_EVENTS, pending.about.metadata.namespace, body)
-        self._written[group] = _Written(name, pending.count)
+        self._written[group] = name, pending.count
         if len(self._written) > MEMORY_LIMIT:
             self._written.popitem(last=False)
 
@@ -135,11 +123,9 @@ def _parts(event: Event) -> tuple[str, str]:
 
 def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
     about, event, first = pending.about, pending.event, _stamp(pending.first)
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": about.metadata.namespace},
-        "involvedObject": {
+    return CORE_EVENTS.manifest(
+        {"name": name, "namespace": about.metadata.namespace},
+        involvedObject={
             "apiVersion": about.api_version,
             "kind": about.kind,
             "namespace": about.metadata.namespace,
@@ -147,16 +133,16 @@ def _event(pending: _Pending, name: str, instance: str) -> dict[str, Any]:
             "uid": about.metadata.uid,
             "resourceVersion": about.metadata.resource_version,
         },
-        "reason": event.reason,
-        "message": pending.message,
-        "type": "Warning" if event.warning else "Normal",
-        "source": {"component": COMPONENT},
-        "reportingComponent": COMPONENT,
-        "reportingInstance": instance,
-        "firstTimestamp": first,
-        "lastTimestamp": first,
-        "count": pending.count,
-    }
+        reason=event.reason,
+        message=pending.message,
+        type="Warning" if event.warning else "Normal",
+        source={"component": COMPONENT},
+        reportingComponent=COMPONENT,
+        reportingInstance=instance,
+        firstTimestamp=first,
+        lastTimestamp=first,
+        count=pending.count,
+    )
 
 
 def _stamp(time: datetime) -> str:

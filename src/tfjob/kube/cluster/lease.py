@@ -45,9 +45,10 @@ class Lease:
         clock: Callable[[], float] = uptime,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.namespace = namespace
-        self.name = name
+        self.where = f"{namespace}/{name}"
         self.identity = identity
+        self._path = LEASES.object_path(namespace, name)
+        self._metadata = {"namespace": namespace, "name": name}
         durations = client.durations
         self.duration = durations.lease.total_seconds()
         self.renew_deadline = durations.lease_renewal.total_seconds()
@@ -58,7 +59,6 @@ class Lease:
         self._client = client
         self._clock = clock
         self._sleep = sleep
-        self._path = LEASES.object_path(namespace, name)
         self._seen: dict[str, Any] = {}
         self._changed_at = 0.0
         self._renewed_at: float | None = None
@@ -70,10 +70,10 @@ class Lease:
     def check(self) -> None:
         """Raise LeaseLost unless this process leads; called before each write."""
         if self._renewed_at is None:
-            raise LeaseLost(f"this process does not hold the lease {self.namespace}/{self.name}")
+            raise LeaseLost(f"this process does not hold the lease {self.where}")
         age = self._clock() - self._renewed_at
         if age >= self.renew_deadline:
-            raise LeaseLost(f"the lease {self.namespace}/{self.name} was not renewed for {age:.1f} s")
+            raise LeaseLost(f"the lease {self.where} was not renewed for {age:.1f} s")
 
     async def acquire(self) -> None:
         while True:
@@ -84,9 +84,7 @@ class Lease:
                 wait = self._until_free()
             except (KubeError, TimeoutError) as error:
                 wait = self.retry
-                logger.warning(
-                    "cannot acquire the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
-                )
+                logger.warning("cannot acquire the lease %s: %s", self.where, error or "no answer in time")
             await self._sleep(wait)
 
     async def hold(self) -> NoReturn:
@@ -97,13 +95,11 @@ class Lease:
                 async with asyncio.timeout(min(self._left(), self._attempt)):
                     renewed = await self._take()
             except (KubeError, TimeoutError) as error:
-                logger.warning(
-                    "cannot renew the lease %s/%s: %s", self.namespace, self.name, error or "no answer in time"
-                )
+                logger.warning("cannot renew the lease %s: %s", self.where, error or "no answer in time")
                 continue
             if not renewed and self._holder not in ("", self.identity):
                 self._renewed_at = None
-                raise LeaseLost(f"the lease {self.namespace}/{self.name} is held by {self._holder}")
+                raise LeaseLost(f"the lease {self.where} is held by {self._holder}")
 
     async def release(self) -> None:
         """Let the next process lead at once; this one writes nothing from now on."""
@@ -115,63 +111,47 @@ class Lease:
                 await self._write(_FREE)
             except Conflict:
                 # A renewal was interrupted after it was sent.
-                if await self._look() and self._holder == self.identity:
+                await self._look()
+                if self._holder == self.identity:
                     await self._write(_FREE)
         except KubeError as error:
-            logger.warning("cannot release the lease %s/%s: %s", self.namespace, self.name, error)
+            logger.warning("cannot release the lease %s: %s", self.where, error)
         else:
-            logger.info("released the lease %s/%s", self.namespace, self.name)
+            logger.info("released the lease %s", self.where)
 
     async def _take(self) -> bool:
         began = self._clock()  # a renewal counts from before it was sent, which is the safe side
-        if (not self._seen or not self._is_free()) and not await self._look():
-            taken = await self._create()
-        else:
-            taken = self._is_free() and await self._update()
+        if not self._seen or not self._is_free():
+            await self._look()
+        taken = self._is_free() and await self._claim()
         if taken:
             self._renewed_at = began
         return taken
 
-    async def _look(self) -> bool:
+    async def _look(self) -> None:
         try:
             self._saw(await self._client.request("GET", self._path))
         except NotFound:
             self._seen = {}
-            return False
-        return True
 
-    async def _create(self) -> bool:
-        now = _micro_time()
-        spec = {"acquireTime": now, "renewTime": now, "leaseTransitions": 0}
-        spec |= {"holderIdentity": self.identity, "leaseDurationSeconds": round(self.duration)}
-        body = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"namespace": self.namespace, "name": self.name},
-            "spec": spec,
-        }
-        try:
-            self._saw(await self._client.request("POST", LEASES.path(self.namespace), body=body, fenced=False))
-        except AlreadyExists:
-            return False
-        return True
-
-    async def _update(self) -> bool:
+    async def _claim(self) -> bool:
         changes: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": round(self.duration)}
         if self._holder != self.identity:
             changes["acquireTime"] = _micro_time()
-            changes["leaseTransitions"] = self._spec.get("leaseTransitions", 0) + 1
+            changes["leaseTransitions"] = self._spec.get("leaseTransitions", -1) + 1
         try:
             await self._write(changes)
-        except (Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound):
             # Another process wrote the lease: read its holder.
             await self._look()
             return False
         return True
 
     async def _write(self, changes: dict[str, Any]) -> None:
-        body = {**self._seen, "spec": {**self._spec, **changes, "renewTime": _micro_time()}}
-        self._saw(await self._client.request("PUT", self._path, body=body, fenced=False))
+        lease = self._seen or LEASES.manifest(self._metadata)
+        body = {**lease, "spec": {**self._spec, **changes, "renewTime": _micro_time()}}
+        method, path = ("PUT", self._path) if self._seen else ("POST", LEASES.path(self._metadata["namespace"]))
+        self._saw(await self._client.request(method, path, body=body, fenced=False))
 
     def _saw(self, encoded: bytes) -> None:
         lease = msgspec.json.decode(encoded)

@@ -71,15 +71,12 @@ class TensorFlowOrgStorage:
         self._kind = kind
 
     async def complete(self, owner: TFJob, stored: Stored, others: Iterable[Stored]) -> bool:
-        """Write the random id and defaults into a new or edited spec, over the version that was read.
-
-        Nothing is written into an invalid spec: its unreadable parts would be lost.
-        """
+        """Write the random id and defaults into a new or edited spec, over the version that was read."""
         metadata = owner.metadata
         if metadata.generation == owner.status.observed_generation:
             return False
         if errors(judge(tf_job_manifest(stored.metadata, stored.spec))):
-            return False
+            return False  # a write would lose the parts that cannot be read
         runtime_id = owner.status.runtime_id
         if not runtime_id:
             used = {_recorded(other) for other in others if other.metadata.uid != metadata.uid}
@@ -139,10 +136,7 @@ class TensorFlowOrgStorage:
 
 
 async def draw(client: Client, job: TFJob, used: Set[str], draw_one: Callable[[], str] = drawn) -> str:
-    """Return an id that no other TfJob of the namespace has, and whose names are all free.
-
-    It asks the server, because any client may use a name; the number of requests does not depend on the replicas.
-    """
+    """Return an id that no other TfJob of the namespace has, and whose names no client has used on the server."""
     foreign = await _foreign(client, job.metadata.namespace)
     while True:
         runtime_id = draw_one()

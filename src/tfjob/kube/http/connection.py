@@ -34,8 +34,8 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.peer_is_gone = False
         """Whether the connection ended because the other end stopped responding, rather than by being closed."""
+        self.transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
         self._answer: Answer | None = None
         self._whole = True
         self._waiter: asyncio.Future[None] | None = None
@@ -43,15 +43,11 @@ class Connection(asyncio.Protocol):
         self._paused = False
 
     @property
-    def transport(self) -> asyncio.Transport:
-        return self._transport
-
-    @property
     def usable(self) -> bool:
         answer = self._answer
         return (
             self._error is None
-            and not self._transport.is_closing()
+            and not self.transport.is_closing()
             and (answer is None or (answer.complete and answer.keep_alive))
         )
 
@@ -59,15 +55,13 @@ class Connection(asyncio.Protocol):
     def answered(self) -> bool:
         return self._answer is not None and self._answer.begun
 
-    async def exchange(self, message: bytes, seconds: float, *, bodyless: bool = False) -> Answer:
-        """Send a request and wait for its whole response. Raises Broken or TimeoutError."""
-        answer = self._send(message, Answer(bodyless=bodyless), whole=True)
-        await self._woken(seconds)
-        return answer
-
-    async def begin(self, message: bytes, seconds: float | None) -> Answer:
-        """Send a request and wait for the head of its response; `chunks` yields the rest."""
-        answer = self._send(message, Answer(), whole=False)
+    async def send(
+        self, message: bytes, seconds: float | None, *, whole: bool = True, bodyless: bool = False
+    ) -> Answer:
+        """Return the response to a request, or with `whole=False` its head. Raises Broken or TimeoutError."""
+        answer = Answer(bodyless=bodyless)
+        self._answer, self._whole = answer, whole
+        self.transport.write(message)
         await self._woken(seconds)
         return answer
 
@@ -80,7 +74,7 @@ class Connection(asyncio.Protocol):
                 data = answer.take()
                 if self._paused:
                     self._paused = False
-                    self._transport.resume_reading()
+                    self.transport.resume_reading()
                 yield data
             elif answer.complete:
                 return
@@ -90,18 +84,14 @@ class Connection(asyncio.Protocol):
                 await self._woken(idle)
 
     def abort(self) -> None:
-        self._transport.abort()
-
-    def _send(self, message: bytes, answer: Answer, *, whole: bool) -> Answer:
-        self._answer, self._whole = answer, whole
-        self._transport.write(message)
-        return answer
+        self.transport.abort()
 
     async def _woken(self, seconds: float | None) -> None:
         if self._error is not None:
             raise self._error
         self._waiter = waiter = self._loop.create_future()
-        timer = self._loop.call_later(seconds, self._expire) if seconds is not None else None
+        late = TimeoutError("no answer in time")
+        timer = self._loop.call_later(seconds, self._fail, late) if seconds is not None else None
         try:
             await waiter
         except BaseException:
@@ -112,9 +102,6 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
 
-    def _expire(self) -> None:
-        self._fail(TimeoutError("no answer in time"))
-
     def _fail(self, error: Exception) -> None:
         self._error = self._error or error
         if self._waiter is not None and not self._waiter.done():
@@ -123,7 +110,7 @@ class Connection(asyncio.Protocol):
     # --- what the event loop calls ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
         # When this process ends, the kernel drops what it could not deliver: an operator that is cut off loses its
         # lease, and its write must not arrive when another one leads.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -144,7 +131,7 @@ class Connection(asyncio.Protocol):
             waiter.set_result(None)
         if not self._whole and answer.size > BUFFER_LIMIT and not self._paused:
             self._paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Wake the waiting request; a response that lasts until the end of the connection is complete now."""

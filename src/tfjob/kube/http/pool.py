@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import unquote, urlsplit
 
 from tfjob.durations import USUAL, Durations
+from tfjob.kube.access.config import Access
 from tfjob.kube.access.credentials import basic
 from tfjob.kube.http.answer import Answer
 from tfjob.kube.http.connection import Broken, Connection
@@ -19,24 +20,17 @@ PROBES = 4
 
 
 class Pool:
-    """Connections to `server`, over TLS if there is a context, through `proxy` if there is one."""
+    """Connections to a server, over TLS if there is a context, and through its proxy if there is one."""
 
     def __init__(
-        self,
-        server: str,
-        context: ssl.SSLContext | None,
-        *,
-        server_name: str = "",
-        proxy: str = "",
-        limit: int = 100,
-        durations: Durations = USUAL,
+        self, access: Access, context: ssl.SSLContext | None, limit: int = 100, durations: Durations = USUAL
     ) -> None:
-        url = urlsplit(server)
+        url = urlsplit(access.server)
         self._host = url.hostname or ""
         self._port = url.port or (443 if context else 80)
         self._context = context
-        self._server_name = (server_name or self._host) if context else None
-        self._proxy = proxy
+        self._server_name = (access.trust.server_name or self._host) if context else None
+        self._proxy = access.proxy
         self._dead = max(1, round(durations.dead_connection.total_seconds()))
         self._patience = durations.connect.total_seconds()
         self._keep_alive = durations.keep_alive.total_seconds()
@@ -58,18 +52,12 @@ class Pool:
                 try:
                     if fence is not None:
                         fence()
-                except BaseException:
-                    self._keep(connection)
-                    raise
-                try:
-                    answer = await connection.exchange(message, seconds)
+                    return await connection.send(message, seconds)
                 except Broken:
-                    self._keep(connection)
                     if is_new or not repeatable or connection.answered:
                         raise
-                    continue
-                self._keep(connection)
-                return answer
+                finally:
+                    self._keep(connection)
 
     @asynccontextmanager
     async def stream(self, message: bytes, idle: float | None) -> AsyncIterator[tuple[Answer, Connection]]:
@@ -78,13 +66,13 @@ class Pool:
             connection, is_new = await self._take()
             try:
                 try:
-                    answer = await connection.begin(message, idle)
+                    answer = await connection.send(message, idle, whole=False)
                 except Broken:
                     if is_new or connection.answered:
                         raise
                     self._keep(connection)
                     connection = await self._connect()
-                    answer = await connection.begin(message, idle)
+                    answer = await connection.send(message, idle, whole=False)
                 yield answer, connection
             finally:
                 self._keep(connection)
@@ -145,7 +133,7 @@ class Pool:
             who = f"Proxy-Authorization: {basic(unquote(proxy.username), unquote(proxy.password or ''))}\r\n"
         try:
             message = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{who}\r\n".encode()
-            answer = await outer.exchange(message, self._patience, bodyless=True)
+            answer = await outer.send(message, self._patience, bodyless=True)
             if answer.status != 200:
                 raise Broken(f"the proxy {proxy.hostname} answered with HTTP status {answer.status}")
             if self._context is None:

@@ -88,14 +88,7 @@ class Session:
         self._certificate = self._credential.certificate()
         self.context = tls.context(access.trust, self._certificate) if access.server.startswith("https:") else None
         self._show(self._credential.header() or "")
-        self.pool = Pool(
-            access.server,
-            self.context,
-            server_name=access.trust.server_name,
-            proxy=access.proxy,
-            limit=self._connections,
-            durations=self._durations,
-        )
+        self.pool = Pool(access, self.context, self._connections, self._durations)
 
     def target(self, path: str, params: Params) -> str:
         """Return the request target. Raises ValueError for a path that would change the request."""

@@ -58,11 +58,7 @@ class Unattended(errors.KubeError):
 
 @asynccontextmanager
 async def connect(access: Access, namespace: str, options: str, records: Path) -> AsyncIterator[KubeBackend]:
-    """Yield the jobs of one namespace of a cluster.
-
-    `options` are the command line options that select this namespace; `records` is the folder of the records of
-    attached runs.
-    """
+    """Yield the jobs of a namespace; command lines select it with `options`, and `records` has the attached runs."""
     async with Client(access, CONNECTIONS, durations_from(os.environ)) as client:
         yield KubeBackend(client, namespace or access.namespace, options, JobRecords(records))
 
@@ -169,7 +165,7 @@ class KubeBackend:
         if not record.current:
             return {"job.yaml": msgspec.to_builtins(job)}
         found = await self.client.get(jobs.resource_of(job), job.metadata.namespace, job.metadata.name)
-        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job))
+        pods = await self.client.list(PODS, job.metadata.namespace, label_selector=selector(job), type=dict)
         version = await server_version(self.client)
         return {"job.yaml": found, "pods.yaml": pods.items, "cluster.yaml": {"version": str(version)}}
 
@@ -182,8 +178,7 @@ class KubeBackend:
         """Wait until the operator has suspended the job and its pods are gone."""
         patience = self.client.durations.unnoticed.total_seconds()
         deadline = time.monotonic() + patience
-        present = await self.refresh(record)
-        while present is not None and not is_finished(present.job.status):
+        while (present := await self.refresh(record)) is not None and not is_finished(present.job.status):
             status = present.job.status
             # An annotation stops a TfJob, which does not change its generation.
             noticed = status.observed_generation >= present.job.metadata.generation and (
@@ -194,7 +189,6 @@ class KubeBackend:
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present, patience)
             await self.pause(present, self.client.durations.look.total_seconds())
-            present = await self.refresh(record)
 
     async def suspend(self, record: Record, reason: str) -> Record:
         return await self.change(record, lambda job: suspended(job, reason))
@@ -204,21 +198,13 @@ class KubeBackend:
 
     async def delete(self, record: Record) -> None:
         if record.current:
-            await self._delete_job(record)
+            resource, uid = jobs.resource_of(record.job), record.uid
+            with suppress(errors.NotFound, errors.Conflict):  # another client deleted it
+                await self.client.delete(resource, record.namespace, record.name, uid, "Background")
+            while (present := await self.refresh(record)) is not None:
+                await self.pause(present, self.client.durations.look.total_seconds())
         if (kept := self.records.of(record.job)) is not None:
             kept.remove()
-
-    async def _delete_job(self, record: Record) -> None:
-        namespace, name = record.job.metadata.namespace, record.name
-        try:
-            resource = jobs.resource_of(record.job)
-            await self.client.delete(resource, namespace, name, uid=record.uid, propagation="Background")
-        except (errors.NotFound, errors.Conflict):
-            return  # another client deleted it
-        present = await self.refresh(record)
-        while present is not None:
-            await self.pause(present, self.client.durations.look.total_seconds())
-            present = await self.refresh(record)
 
     # --- processes ----------------------------------------------------------------------------------------------
 

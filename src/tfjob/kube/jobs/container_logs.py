@@ -20,6 +20,7 @@ from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line, LogQuery
 from tfjob.jobs.logs import LONGEST, character_start, container_labels, readable, visible
+from tfjob.jobs.replicas import replica_name
 from tfjob.kube.access.errors import ApiError, Forbidden, KubeError, Unauthorized
 from tfjob.kube.client.client import Client
 from tfjob.plan.facts.tasks import task_of
@@ -91,13 +92,11 @@ def containers_of(pods: Iterable[Pod], replica: str | None = None) -> list[Conta
     found = []
     wanted, _, only = (replica or "").partition("/")
     for pod in sorted(pods, key=_order):
-        task = task_of(pod)
-        name = task.name if task else pod.metadata.name
+        name = replica_name(pod)
         if wanted and wanted not in (name, pod.metadata.name):
             continue
-        statuses = {
-            status.name: status for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-        }
+        known = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        statuses = {status.name: status for status in known}
         for container, label in container_labels(name, pod.spec).items():
             if only in ("", container):
                 found.append(Container(pod, container, label, statuses.get(container)))

@@ -28,7 +28,7 @@ CLOSE = 255
 VERSION_5 = "v5.channel.k8s.io"
 CHUNK = 32 * 1024
 SIZE_SECONDS = 0.2
-"""How often to check the size of the terminal."""
+"""How often to check the size of the terminal: only the main thread could handle its signal, SIGWINCH."""
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -122,10 +122,7 @@ def _send_input(socket: aiohttp.ClientWebSocketResponse) -> None:
 
 
 async def _follow_size(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Send the size of our terminal now and whenever it changes.
-
-    Only the main thread can handle its signal, SIGWINCH, and the event loop may run in another one.
-    """
+    """Send the size of our terminal now and whenever it changes."""
     known = None
     while True:
         size = os.get_terminal_size(0)

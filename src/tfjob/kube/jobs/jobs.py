@@ -63,11 +63,7 @@ def resource_of(job: TFJob) -> Resource:
 
 
 async def get(client: Client, namespace: str, name: str) -> TFJob | None:
-    """Return the job of that name, with its defaults; None if there is none. Raises NoTFJobs.
-
-    A TFJob comes before a job of another kind with the same name; the prefix of that kind (`tfja/NAME`) selects the
-    other.
-    """
+    """Return the job of that name or None; `tfja/NAME` selects a TfJob with the name of a TFJob. Raises NoTFJobs."""
     prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
     wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
     resources = [prefixed.resource] if prefixed else list(JOB_KINDS.values())
@@ -207,13 +203,11 @@ def record(
 
 
 def state_of(job: TFJob) -> str:
-    """Return the state that our operator writes, else one from the conditions of another operator.
-
-    A resumed job is Pending, even if the operator has not seen that yet.
-    """
+    """Return the state that our operator writes, else one from the conditions of another operator."""
     true = [condition.type for condition in job.status.conditions if condition.status == "True"]
     state = job.status.state or next((name for name in reversed(true) if name != "Created"), PENDING)
-    return PENDING if state == SUSPENDED and not job.spec.run_policy.suspend else state
+    is_resumed = state == SUSPENDED and not job.spec.run_policy.suspend  # the operator has not noticed it yet
+    return PENDING if is_resumed else state
 
 
 def is_unseen(job: TFJob, now: datetime, patience: timedelta) -> bool:

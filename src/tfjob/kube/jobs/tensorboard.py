@@ -19,7 +19,7 @@ from tfjob.api.objects import Pod
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Board
-from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target, is_ready
+from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target
 from tfjob.kube.access.errors import KubeError
 from tfjob.kube.client.client import Client
 from tfjob.kube.jobs.port_forward import connect
@@ -41,10 +41,7 @@ class NotReady(KubeError):
 async def show(
     client: Client, jobs: Mapping[str, TFJob], port: int | None, ready: Callable[[Sequence[Board]], None]
 ) -> None:
-    """Forward a port of this machine to the TensorBoard of each job until cancelled.
-
-    A requested port can serve only one of them. Raises NotReady if a TensorBoard has no ready pod in time.
-    """
+    """Forward a port to the TensorBoard of each job until cancelled. Raises NotReady if one is not ready in time."""
     if port and len(jobs) > 1:
         hint = "Omit --port, or show one job at a time."
         raise KubeError(f"port {port} can serve one TensorBoard only, but each of these jobs has its own", hint)
@@ -64,7 +61,7 @@ async def _forward(client: Client, name: str, job: TFJob, port: int | None, forw
             why, f"For details: kubectl -n {job.metadata.namespace} describe deployment {tensorboard_name(job)}"
         )
 
-    target = Target(f"TensorBoard {tensorboard_name(job)}", lambda: _pods(client, job), is_ready)
+    target = Target(f"TensorBoard {tensorboard_name(job)}", partial(_pods, client, job))
     server = await _listen(Forward(partial(connect, client), target, logger.warning), port)
     forwards.callback(server.close)  # do not wait: an open page keeps sending requests
     url = f"http://{LOCALHOST}:{server.sockets[0].getsockname()[1]}/"
@@ -89,17 +86,11 @@ async def _pods(client: Client, job: TFJob) -> list[Pod]:
 
 def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
     """Return what a TensorBoard waits for; empty if it is ready."""
-    if any(map(is_ready, pods)):
+    if any(pod.is_ready for pod in pods):
         return ""
-    name = tensorboard_name(job)
-    for pod in pods:
-        for status in pod.status.container_statuses:
-            if waiting := status.state.waiting:
-                return f"TensorBoard {name} is not ready: {': '.join(filter(None, (waiting.reason, waiting.message)))}"
-        for condition in pod.status.conditions:
-            if condition.type == "PodScheduled" and condition.status == "False":
-                return f"TensorBoard {name} is not ready: {condition.message or condition.reason}"
-    return f"TensorBoard {name} {'is not ready' if pods else 'has no pod'}"
+    obstacles = [reason for pod in pods for reason in pod.obstacles]
+    state = ": ".join(["is not ready", *obstacles[:1]]) if pods else "has no pod"
+    return f"TensorBoard {tensorboard_name(job)} {state}"
 
 
 async def _is_empty(url: str) -> bool:

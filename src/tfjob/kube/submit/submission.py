@@ -24,10 +24,7 @@ BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS,
 
 @dataclass(frozen=True)
 class Submission:
-    """Jobs as the cluster stores them, each with its namespace, and the objects of their manifest.
-
-    `namespace` applies to objects that name none.
-    """
+    """Jobs as the cluster stores them, and the objects of their manifest; `namespace` is for objects without one."""
 
     manifests: Sequence[dict[str, Any]]
     objects: Sequence[dict[str, Any]]
@@ -123,8 +120,8 @@ async def apply(client: Client, document: dict[str, Any], namespace: str, *, dry
     metadata = document["metadata"]
     resource, name = BESIDE[document["kind"]], metadata["name"]
     where = metadata.get("namespace") or namespace
-    params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
     try:
+        params = {"dryRun": "All"} if dry_run else {}
         await client.patch(resource, where, name, applied(document), kind="apply", params=params)
     except ApiError as error:
         error.message = f"{document['kind']} {name}: {error.message}"

@@ -149,7 +149,7 @@ async def deployments(client: Client) -> list[Operator]:
 async def _visible(client: Client, resource: Resource, **selectors: str) -> list[dict[str, Any]]:
     for namespace in ("", NAMESPACE):
         try:
-            return (await client.list(resource, namespace, **selectors)).items
+            return (await client.list(resource, namespace, **selectors, type=dict)).items
         except Forbidden:
             continue
     return []
@@ -177,10 +177,6 @@ async def _may(client: Client, namespace: str, right: str) -> bool:
     name, _, subresource = resource.partition("/")
     group = GROUP if name == "tfjobs" else ""
     attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": subresource}
-    review = {
-        "apiVersion": ACCESS_REVIEWS.api_version,
-        "kind": ACCESS_REVIEWS.kind,
-        "spec": {"resourceAttributes": attributes},
-    }
+    review = ACCESS_REVIEWS.manifest({}, spec={"resourceAttributes": attributes})
     answer = msgspec.json.decode(await client.create(ACCESS_REVIEWS, "", review))
     return bool(answer.get("status", {}).get("allowed"))

@@ -112,7 +112,7 @@ class Installation:
         jobs: list[str] = []
         for kind, resource in JOB_KINDS.items():
             with suppress(NotFound):
-                owners = [job["metadata"] for job in (await self.client.list(resource)).items]
+                owners = [job["metadata"] for job in (await self.client.list(resource, type=dict)).items]
                 jobs += [f"{kind} {owner['namespace']}/{owner['name']}" for owner in owners]
         return found, jobs
 
@@ -150,7 +150,7 @@ class Installation:
             return []  # TFJobs may stay with another operator
         try:
             deployments = await self._deployments()
-            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS)).items
+            webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS, type=dict)).items
         except Forbidden:
             self.say("note: you do not have permission to check whether another operator handles TFJobs")
             return []
@@ -171,11 +171,11 @@ class Installation:
     async def _deployments(self) -> list[Object]:
         """Return the Deployments of the cluster, or of one namespace if the user may not list them all."""
         try:
-            return (await self.client.list(DEPLOYMENTS)).items
+            return (await self.client.list(DEPLOYMENTS, type=dict)).items
         except Forbidden:
             if not self.settings.namespace_only:
                 raise
-            return (await self.client.list(DEPLOYMENTS, self.settings.namespace)).items
+            return (await self.client.list(DEPLOYMENTS, self.settings.namespace, type=dict)).items
 
     async def _hand_over(self, steps: list[Step], *, allowed: bool) -> None:
         if steps and not allowed:
@@ -210,8 +210,7 @@ class Installation:
         try:
             await self.client.get(NAMESPACES, "", name)
         except NotFound:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            await self.client.create(NAMESPACES, "", body)
+            await self.client.create(NAMESPACES, "", NAMESPACES.manifest({"name": name}))
             self.say(f"created Namespace {name}")
         except Forbidden:
             pass  # without the right to read the namespace, the installation may still work

@@ -10,6 +10,7 @@ from tfjob import __version__
 from tfjob.api.crd.older import crd_with, tf_job_crd
 from tfjob.api.dialect import TENSORFLOW
 from tfjob.api.image_reference import image_fault
+from tfjob.api.resources import DEPLOYMENTS, NAMESPACES, SERVICE_ACCOUNTS, SERVICES, VALIDATING_WEBHOOKS
 from tfjob.api.text.writer import plain_yaml
 from tfjob.operator.api_versions import ApiVersions
 from tfjob.operator.install import rbac
@@ -35,26 +36,21 @@ WEBHOOK_SECONDS = 3
 
 
 def manifests(settings: Settings) -> list[Object]:
+    namespace, versions = settings.namespace, settings.api_versions
+    account, program = service_account(settings), (service(settings), deployment(settings))
     if settings.namespace_only:
-        return [
-            service_account(settings),
-            *rbac.for_namespace(settings.namespace, settings.api_versions),
-            service(settings),
-            deployment(settings),
-        ]
+        return [account, *rbac.for_namespace(namespace, versions), *program]
     return [
-        *crds(settings.namespace, settings.api_versions),
-        *([own_namespace()] if settings.namespace == NAMESPACE else []),
-        service_account(settings),
-        *rbac.for_cluster(settings.namespace, settings.api_versions),
-        service(settings),
-        deployment(settings),
-        webhook(settings.namespace, settings.api_versions),
+        *crds(namespace, versions),
+        *([own_namespace()] if namespace == NAMESPACE else []),
+        account,
+        *rbac.for_cluster(namespace, versions),
+        *program,
+        webhook(namespace, versions),
     ]
 
 
 def written(objects: list[Object], output: str) -> str:
-
     if output == "yaml":
         return plain_yaml(objects)
     whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
@@ -81,29 +77,19 @@ def crds(namespace: str, versions: ApiVersions, *, url: str = "") -> list[Object
 
 
 def own_namespace() -> Object:
-
     restricted = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "labels": {**labels(), **restricted}},
-    }
+    return NAMESPACES.manifest({"name": NAMESPACE, "labels": {**labels(), **restricted}})
 
 
 def service_account(settings: Settings) -> Object:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(settings)}
+    return SERVICE_ACCOUNTS.manifest(_metadata(settings))
 
 
 def service(settings: Settings) -> Object:
     ports: list[Object] = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
     if not settings.namespace_only:
         ports.append({"name": "webhook", "port": 443, "targetPort": WEBHOOK_PORT})
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(settings),
-        "spec": {"selector": {"name": NAME}, "ports": ports},
-    }
+    return SERVICES.manifest(_metadata(settings), spec={"selector": {"name": NAME}, "ports": ports})
 
 
 def deployment(settings: Settings) -> Object:
@@ -129,16 +115,12 @@ def deployment(settings: Settings) -> Object:
                 "labelSelector": {"matchLabels": {"name": NAME}},
             }
         ]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _metadata(settings),
-        "spec": {
-            "replicas": settings.replicas,
-            "selector": {"matchLabels": {"name": NAME}},
-            "template": {"metadata": {"labels": {"name": NAME, **labels()}}, "spec": pod},
-        },
+    spec = {
+        "replicas": settings.replicas,
+        "selector": {"matchLabels": {"name": NAME}},
+        "template": {"metadata": {"labels": {"name": NAME, **labels()}}, "spec": pod},
     }
+    return DEPLOYMENTS.manifest(_metadata(settings), spec=spec)
 
 
 def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
@@ -146,26 +128,20 @@ def webhook(namespace: str, versions: ApiVersions, *, url: str = "") -> Object:
 
     While no operator runs, nothing is blocked: it validates the jobs again later. It also adds its certificate.
     """
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": NAME, "labels": labels()},
-        "webhooks": [
-            {
-                "name": WEBHOOK,
-                "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
-                "rules": [
-                    *([_judged("kubeflow.org", *versions.kubeflow)] if versions.kubeflow else []),
-                    *([_judged(*TENSORFLOW.split("/"))] if versions.tensorflow else []),
-                ],
-                "failurePolicy": "Ignore",
-                "matchPolicy": "Equivalent",
-                "sideEffects": "None",
-                "timeoutSeconds": WEBHOOK_SECONDS,
-                "admissionReviewVersions": ["v1"],
-            }
+    entry = {
+        "name": WEBHOOK,
+        "clientConfig": _client_config(namespace, WEBHOOK_PATH, url),
+        "rules": [
+            *([_judged("kubeflow.org", *versions.kubeflow)] if versions.kubeflow else []),
+            *([_judged(*TENSORFLOW.split("/"))] if versions.tensorflow else []),
         ],
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": WEBHOOK_SECONDS,
+        "admissionReviewVersions": ["v1"],
     }
+    return VALIDATING_WEBHOOKS.manifest({"name": NAME, "labels": labels()}, webhooks=[entry])
 
 
 def _judged(group: str, *versions: str) -> Object:

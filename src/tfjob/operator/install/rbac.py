@@ -7,7 +7,19 @@ from typing import Any
 
 from tfjob.api.crd.tfjob import NAME as CRD_NAME
 from tfjob.api.objects import PodGroup
-from tfjob.api.resources import CRDS, LEASES, PODGROUPS, VALIDATING_WEBHOOKS, VOLCANO_PODGROUPS, Resource
+from tfjob.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CRDS,
+    LEASES,
+    PODGROUPS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    VALIDATING_WEBHOOKS,
+    VOLCANO_PODGROUPS,
+    Resource,
+)
 from tfjob.kube.cache.decode import CHILD_TYPES
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage
 from tfjob.operator.api_versions import ApiVersions
@@ -18,7 +30,6 @@ from tfjob.plan.kind import TFJobKind, TfJobKind
 Rule = dict[str, list[str]]
 Object = dict[str, Any]
 
-API = "rbac.authorization.k8s.io/v1"
 READ = ["get", "list", "watch"]
 
 GANG_SCHEDULERS = [PODGROUPS, VOLCANO_PODGROUPS]
@@ -91,13 +102,9 @@ CONVERSION_RULES = [_rule([CRDS.group], [CRDS.plural], ["patch"], [CRD_NAME])]
 
 def for_cluster(namespace: str, versions: ApiVersions) -> list[Object]:
     """Return the permissions of an operator that runs in `namespace` and manages all namespaces."""
-    return [
-        _role("ClusterRole", "", [*job_rules(versions), *CLUSTER_RULES, *(CONVERSION_RULES if versions.older else [])]),
-        _binding("ClusterRole", "", namespace),
-        _role("Role", namespace, LEASE_RULES),
-        _binding("Role", namespace, namespace),
-        *for_users(versions.groups),
-    ]
+    rules = [*job_rules(versions), *CLUSTER_RULES, *(CONVERSION_RULES if versions.older else [])]
+    everywhere = _granted(rules, namespace, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+    return [*everywhere, *_granted(LEASE_RULES, namespace), *for_users(versions.groups)]
 
 
 def job_rules(versions: ApiVersions) -> list[Rule]:
@@ -107,7 +114,7 @@ def job_rules(versions: ApiVersions) -> list[Rule]:
 
 def for_namespace(namespace: str, versions: ApiVersions) -> list[Object]:
     """Return the permissions of an operator that manages only the namespace that it runs in."""
-    return [_role("Role", namespace, [*job_rules(versions), *LEASE_RULES]), _binding("Role", namespace, namespace)]
+    return _granted([*job_rules(versions), *LEASE_RULES], namespace)
 
 
 def for_users(groups: list[str]) -> list[Object]:
@@ -119,27 +126,16 @@ def for_users(groups: list[str]) -> list[Object]:
 def _user_role(name: str, groups: list[str], verbs: list[str], targets: tuple[str, ...]) -> Object:
     to = {f"rbac.authorization.k8s.io/aggregate-to-{target}": "true" for target in targets}
     to |= {f"rbac.authorization.kubeflow.org/aggregate-to-kubeflow-{target}": "true" for target in targets}
-    return {
-        "apiVersion": API,
-        "kind": "ClusterRole",
-        "metadata": {"name": f"{NAME}-{name}", "labels": {**labels(), **to}},
-        "rules": [_rule(groups, ["tfjobs"], verbs), _rule(groups, ["tfjobs/status"], ["get"])],
-    }
+    metadata = {"name": f"{NAME}-{name}", "labels": {**labels(), **to}}
+    rules = [_rule(groups, ["tfjobs"], verbs), _rule(groups, ["tfjobs/status"], ["get"])]
+    return CLUSTER_ROLES.manifest(metadata, rules=rules)
 
 
-def _role(kind: str, namespace: str, rules: list[Rule]) -> Object:
-    return {"apiVersion": API, "kind": kind, "metadata": _metadata(namespace), "rules": rules}
-
-
-def _binding(role: str, namespace: str, account_namespace: str) -> Object:
-    return {
-        "apiVersion": API,
-        "kind": f"{role}Binding",
-        "metadata": _metadata(namespace),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
-    }
-
-
-def _metadata(namespace: str) -> Object:
-    return {"name": NAME, **({"namespace": namespace} if namespace else {}), "labels": labels()}
+def _granted(
+    rules: list[Rule], namespace: str, roles: Resource = ROLES, bindings: Resource = ROLE_BINDINGS
+) -> list[Object]:
+    """Return a role, and its binding to the operator's account in `namespace`."""
+    metadata = {"name": NAME, **({"namespace": namespace} if roles.namespaced else {}), "labels": labels()}
+    role = {"apiGroup": roles.group, "kind": roles.kind, "name": NAME}
+    account = {"kind": SERVICE_ACCOUNTS.kind, "name": NAME, "namespace": namespace}
+    return [roles.manifest(metadata, rules=rules), bindings.manifest(metadata, roleRef=role, subjects=[account])]

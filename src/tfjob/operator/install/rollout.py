@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from tfjob.api.objects import Pod
 from tfjob.api.resources import CRDS, DEPLOYMENTS, PODS, Resource
 from tfjob.kube.access.errors import KubeError, NotFound
 from tfjob.kube.client.client import Client
@@ -60,25 +61,14 @@ async def rolled_out(client: Client, namespace: str, name: str) -> str | None:
 async def _why_not(client: Client, namespace: str, deployment: Object) -> str:
     """Return what the pods of a Deployment wait for, and the messages of its conditions."""
     selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
-    pods = (await client.list(PODS, namespace, label_selector=selector)).items
-    reasons = [reason for pod in pods for reason in waits_for(pod)]
+    pods = (await client.list(PODS, namespace, label_selector=selector, type=Pod)).items
+    reasons = [reason for pod in pods for reason in pod.obstacles]
     reasons += [
         condition.get("message", "")
         for kind, condition in _conditions(deployment).items()
         if kind == "ReplicaFailure" or condition.get("status") != "True"
     ]
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-
-
-def waits_for(pod: Object) -> Iterable[str]:
-    """Yield why a pod does not run: it cannot be scheduled, or a container waits."""
-    scheduled = _conditions(pod).get("PodScheduled", {})
-    if scheduled.get("status") == "False":
-        yield scheduled.get("message", "")
-    for container in pod.get("status", {}).get("containerStatuses", []):
-        waiting = container.get("state", {}).get("waiting")
-        if waiting and waiting.get("reason") != "ContainerCreating":
-            yield f"{waiting.get('reason')}: {waiting.get('message', '')}"
 
 
 def _conditions(found: Object) -> dict[str, Object]:

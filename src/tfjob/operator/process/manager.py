@@ -163,9 +163,9 @@ class Operator:
             if self.webhook is not None:
                 tasks.create_task(self.webhook.run())
             if self.lease is not None:
-                logger.info("waiting for the lease %s/%s", self.lease.namespace, self.lease.name)
+                logger.info("waiting for the lease %s", self.lease.where)
                 await self.lease.acquire()
-                logger.info("lease acquired: %s/%s", self.lease.namespace, self.lease.name)
+                logger.info("lease acquired: %s", self.lease.where)
                 self.client.before_write = self.lease.check
                 tasks.create_task(self.lease.hold())
             self.metrics.leading.set(1)

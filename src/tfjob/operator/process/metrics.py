@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -154,18 +154,14 @@ class SampleCollector(Collector):
         yield _gauge("tfjob_controller_config_last_read_successful", text, [({}, good)])
 
 
-def _gauge(name: str, text: str, rows: Iterable[Row]) -> Metric:
-    return _filled(GaugeMetricFamily(name, text), rows)
-
-
-def _counter(name: str, text: str, rows: Iterable[Row]) -> Metric:
-    return _filled(CounterMetricFamily(name, text), rows)
-
-
-def _filled(family: Metric, rows: Iterable[Row]) -> Metric:
+def _family(make: Callable[[str, str], Metric], name: str, text: str, rows: Iterable[Row]) -> Metric:
+    family = make(name, text)
     for labels, value in rows:
-        family.add_sample(family.name + ("_total" if family.type == "counter" else ""), dict(labels), value)
+        family.add_sample(name + ("_total" if family.type == "counter" else ""), dict(labels), value)
     return family
+
+
+_gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, CounterMetricFamily)
 
 
 def _controller(kind: str) -> str:

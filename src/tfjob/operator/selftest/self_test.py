@@ -1,6 +1,6 @@
 """The self-test of an installation: run one small job to its end, delete it, and check that nothing is left.
 
-    await SelfTest(client, Trial("tfjob-test", "default", image="..."), print).run(TFJOBS, timedelta(minutes=2))
+    await SelfTest(client, Trial("tfjob-test", "default", SelfTestOptions(image="...")), print).run(TFJOBS)
 
 The status of the job says why a replica does not start.
 """
@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tfjob.api.dialect import JOB_KINDS, JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
+from tfjob.api.dialect import JOB_NAME_LABEL, TF_JOB_NAME_LABEL, TF_JOBS
+from tfjob.api.objects import Pod, Service
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, SERVICES, Resource
 from tfjob.api.types import TFJOBS
 from tfjob.durations import durations_from
 from tfjob.kube.access import config
 from tfjob.kube.access.errors import ApiError, KubeError, NotFound
 from tfjob.kube.client.client import Client
-from tfjob.operator.install.rollout import until, waits_for
+from tfjob.operator.install.rollout import until
+from tfjob.operator.options import SelfTestOptions
 
 Object = dict[str, Any]
 MEETING = ["/usr/local/bin/python", "-m", "tfjob.operator.selftest.rendezvous"]
@@ -45,40 +47,32 @@ class NotPulled(Failed):
 
 @dataclass(frozen=True)
 class Trial:
-    """The job of a self-test.
-
-    `test_image` contains TensorFlow and a program that trains; the default parameter server runs in `tf_image` or the
-    same image. Without a `test_image`, the tasks run the operator's `image`, without TensorFlow, and only connect.
-    """
+    """The job of a self-test; without a `test_image`, its tasks run the operator's image and only connect."""
 
     name: str
     namespace: str
-    image: str
-    test_image: str = ""
-    tf_image: str = ""
-    pull_policy: str = "IfNotPresent"
-    pull_secret: str = ""
+    options: SelfTestOptions
 
-    def manifest(self, resource: Resource, seconds: int) -> Object:
-        kinds, board = ("Master", "Worker", "PS"), {"logDir": LOG_FOLDER}
-        spec: Object = {"tfImage": self.tf_image or self.test_image} if self.test_image else {}
+    def manifest(self, resource: Resource) -> Object:
+        kinds, board, options = ("Master", "Worker", "PS"), {"logDir": LOG_FOLDER}, self.options
+        spec: Object = {"tfImage": options.tf_image or options.test_image} if options.test_image else {}
         if resource == TF_JOBS:
             replicas = [{"tfReplicaType": kind.upper(), **self._program(kind)} for kind in kinds]
             spec |= {"replicaSpecs": replicas, "tensorboard": board}
         else:
             by_type = {kind: {"replicas": 1, **self._program(kind)} for kind in kinds}
-            policy = {"activeDeadlineSeconds": seconds}
+            policy = {"activeDeadlineSeconds": int(options.timeout.total_seconds())}
             spec |= {"runPolicy": policy, "tfReplicaSpecs": by_type, "tensorBoard": board}
-        metadata = {"name": self.name, "namespace": self.namespace}
-        return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+        return resource.manifest({"name": self.name, "namespace": self.namespace}, spec=spec)
 
     def _program(self, kind: str) -> Object:
-        pod: Object = {"imagePullSecrets": [{"name": self.pull_secret}]} if self.pull_secret else {}
-        if kind == "PS" and self.test_image:  # the default parameter server
+        options = self.options
+        pod: Object = {"imagePullSecrets": [{"name": options.pull_secret}]} if options.pull_secret else {}
+        if kind == "PS" and options.test_image:  # the default parameter server
             return {"template": {"spec": pod}} if pod else {}
-        image = self.test_image or self.image
-        container: Object = {"name": "tensorflow", "image": image, "imagePullPolicy": self.pull_policy}
-        if not self.test_image:
+        image = options.test_image or options.image
+        container: Object = {"name": "tensorflow", "image": image, "imagePullPolicy": options.pull_policy}
+        if not options.test_image:
             container |= {
                 "command": MEETING,
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -87,23 +81,16 @@ class Trial:
         return {"template": {"spec": {"containers": [container], **pod}}}
 
 
-def run_self_test(
-    context: str | None,
-    namespace: str,
-    api_version: str | None,
-    patience: timedelta,
-    say: Callable[[str], None],
-    **images: str,
-) -> None:
-    """Run the self-test on the cluster of a context; `images` are fields of a `Trial`. Raises KubeError."""
+def run_self_test(context: str | None, options: SelfTestOptions, say: Callable[[str], None]) -> None:
+    """Run the self-test on the cluster of a context. Raises KubeError."""
     access = config.load(context)
-    trial = Trial(f"tfjob-test-{secrets.token_hex(3)}", namespace or access.namespace, **images)
+    trial = Trial(f"tfjob-test-{secrets.token_hex(3)}", options.namespace or access.namespace, options)
 
     async def connected() -> None:
         async with Client(access, durations=durations_from(os.environ)) as client:
-            known = {one.api_version: one for one in JOB_KINDS.values()}
-            resource = known[api_version] if api_version else TF_JOBS if await client.serves(TF_JOBS) else TFJOBS
-            await SelfTest(client, trial, say).run(resource, patience)
+            served = TF_JOBS if await client.serves(TF_JOBS) else TFJOBS
+            wanted = {one.api_version: one for one in (TFJOBS, TF_JOBS)}.get(options.api_version or "", served)
+            await SelfTest(client, trial, say).run(wanted)
 
     asyncio.run(connected())
 
@@ -118,12 +105,12 @@ class SelfTest:
         self._last = ""
         self._unpulled_since: float | None = None
 
-    async def run(self, resource: Resource, patience: timedelta) -> None:
+    async def run(self, resource: Resource) -> None:
         """Run the job. Raises Failed if it fails, NotPulled for an image, NotReady if it takes too long."""
+        name, namespace, patience = self.trial.name, self.trial.namespace, self.trial.options.timeout
         end = time.monotonic() + patience.total_seconds()
-        name, namespace = self.trial.name, self.trial.namespace
         self.say(f"creating {resource.kind} {name} of {resource.api_version} in namespace {namespace}")
-        await self.client.create(resource, namespace, self.trial.manifest(resource, int(patience.total_seconds())))
+        await self.client.create(resource, namespace, self.trial.manifest(resource))
         try:
             await until(lambda: self._ended(resource), f"{resource.kind} {name} has not ended", patience)
             left = max(timedelta(seconds=round(end - time.monotonic())), self.client.durations.board_answers)
@@ -167,27 +154,25 @@ class SelfTest:
         """Return why the TensorBoard cannot be reached through the API server's proxy; None if it can."""
         namespace = self.trial.namespace
         selector = f"app=tensorboard,{self._selector(resource)}"
-        found = (await self.client.list(SERVICES, namespace, label_selector=selector)).items
+        found = (await self.client.list(SERVICES, namespace, label_selector=selector, type=Service)).items
         if not found:
             return "it has no Service"
-        path = SERVICES.object_path(namespace, f"{found[0]['metadata']['name']}:80", "proxy")
+        path = SERVICES.object_path(namespace, f"{found[0].metadata.name}:80", "proxy")
         try:
             await self.client.request("GET", f"{path}/data/environment")
         except ApiError as error:
-            pods = (await self.client.list(PODS, namespace, label_selector=self._board)).items
-            return "; ".join([error.message, *(reason for pod in pods for reason in waits_for(pod))])
+            pods = (await self.client.list(PODS, namespace, label_selector=self._board, type=Pod)).items
+            return "; ".join([error.message, *(reason for pod in pods for reason in pod.obstacles)])
         return None
 
     async def left(self, resource: Resource) -> str | None:
         """Return the objects that are left of the job; None if there are none."""
         own = self._selector(resource)
         places = [*((kind, own) for kind in CHILDREN), (PODS, self._board)]
-        listed = [await self.client.list(kind, self.trial.namespace, label_selector=one) for kind, one in places]
-        found = [
-            f"{kind.kind} {one['metadata']['name']}"
-            for (kind, _), listing in zip(places, listed, strict=True)
-            for one in listing.items
-        ]
+        found: list[str] = []
+        for kind, selector in places:
+            listing = await self.client.list(kind, self.trial.namespace, label_selector=selector, type=dict)
+            found += [f"{kind.kind} {one['metadata']['name']}" for one in listing.items]
         return ", ".join(dict.fromkeys(found)) or None
 
     @property

@@ -54,7 +54,7 @@ class Certificate:
         return now >= self.expires - RENEW_BEFORE
 
 
-def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) -> Certificate:
+def make(names: Sequence[str], now: datetime) -> Certificate:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         x509.CertificateBuilder()
@@ -63,7 +63,7 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)
-        .not_valid_after(now + lifetime)
+        .not_valid_after(now + LIFETIME)
         .add_extension(x509.SubjectAlternativeName([_host(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -72,7 +72,7 @@ def make(names: Sequence[str], now: datetime, lifetime: timedelta = LIFETIME) ->
     return Certificate(
         certificate.public_bytes(Encoding.PEM),
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        now + lifetime,
+        now + LIFETIME,
     )
 
 

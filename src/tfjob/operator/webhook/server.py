@@ -14,6 +14,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,26 +41,18 @@ _reviews = msgspec.json.Decoder(Review)
 
 def webhook_app() -> web.Application:
     app = web.Application(client_max_size=BODY_LIMIT)
-    app.router.add_post(WEBHOOK_PATH, _validate)
-    app.router.add_post(CONVERSION_PATH, _convert)
+    app.router.add_post(WEBHOOK_PATH, partial(_answer, reviews.admit, 0))
+    app.router.add_post(CONVERSION_PATH, partial(_answer, reviews.convert, SMALL_BODY))
     return app
 
 
-async def _validate(request: web.Request) -> web.Response:
-    # In a thread: validating a large object takes long, and the lease must be renewed meanwhile.
-    return await _answer(request, reviews.admit, in_thread=True)
-
-
-async def _convert(request: web.Request) -> web.Response:
-    in_thread = (request.content_length or BODY_LIMIT) > SMALL_BODY
-    return await _answer(request, reviews.convert, in_thread=in_thread)
-
-
-async def _answer(request: web.Request, answer: Answer, *, in_thread: bool) -> web.Response:
+async def _answer(answer: Answer, small: int, request: web.Request) -> web.Response:
     try:
         review = _reviews.decode(await request.read())
     except (msgspec.DecodeError, RecursionError) as error:
         return web.Response(status=400, text=f"invalid review: {error}\n")
+    # A large review takes long, and the lease must be renewed meanwhile.
+    in_thread = (request.content_length or BODY_LIMIT) > small
     found = await asyncio.to_thread(answer, review) if in_thread else answer(review)
     return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 

@@ -27,7 +27,6 @@ from tfjob.kube.access.errors import (
     Unauthorized,
     Unreachable,
 )
-from tfjob.kube.access.tls import Certificate
 from tfjob.kube.client import client as client_module
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import LeaseLost
@@ -61,16 +60,15 @@ async def test_a_list_is_read_in_pages_until_the_last(server: ApiServer, client:
 async def test_a_list_whose_next_page_expired_is_read_again_at_once(server: ApiServer, client: Client) -> None:
     server.lists += [reply(pods(7, pod("a", 1), continue_="more")), refuse(410, "Expired")]
     server.answers += [reply(pods(9, pod("b", 2), pod("c", 3)))]
-    listing = await client.list(PODS, "team")
+    listing = await client.list(PODS, "team", type=dict)
     assert [item["metadata"]["name"] for item in listing.items] == ["b", "c"]
     assert listing.metadata.resource_version == "9"
 
 
 @async_test(served)
 async def test_the_requests_of_writes(server: ApiServer, client: Client) -> None:
-    server.answers += [reply({})] * 6
+    server.answers += [reply({})] * 5
     await client.create(PODS, "team", Pod(), {"dryRun": "All"})
-    await client.update_status(TFJOBS, "team", "a", {"status": {}})
     await client.patch(TFJOBS, "team", "a", {"spec": {}})
     await client.patch(NODES, "", "n", [{"op": "remove", "path": "/x"}], "json")
     await client.patch(TFJOBS, "team", "a", {}, "apply", "status", {"force": "true"})
@@ -80,7 +78,6 @@ async def test_the_requests_of_writes(server: ApiServer, client: Client) -> None
     assert sent[0][:4] == ("POST", "/api/v1/namespaces/team/pods", {"dryRun": "All"}, plain)
     assert sent[0][4]["kind"] == "Pod"
     assert sent[1:] == [
-        ("PUT", f"{job}/status", {}, plain, {"status": {}}),
         ("PATCH", job, {}, "application/merge-patch+json", {"spec": {}}),
         ("PATCH", "/api/v1/nodes/n", {}, "application/json-patch+json", [{"op": "remove", "path": "/x"}]),
         ("PATCH", f"{job}/status", {"fieldManager": "tfjob", "force": "true"}, "application/apply-patch+yaml", {}),
@@ -215,17 +212,13 @@ async def test_every_attempt_is_observed(server: ApiServer, client: Client) -> N
     assert observed == [("DELETE", 404), ("POST", 0), ("GET", 200)]
 
 
-class Rotating:
+class Rotating(Credential):
     """A token that changes with each renewal."""
 
-    def __init__(self) -> None:
-        self.renewals = 0
+    renewals = 0
 
     def header(self) -> str:
         return f"Bearer {self.renewals}"
-
-    def certificate(self) -> Certificate | None:
-        return None
 
     async def renew(self) -> None:
         self.renewals += 1

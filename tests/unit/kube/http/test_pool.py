@@ -32,7 +32,7 @@ OPEN_ENDED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n
 @asynccontextmanager
 async def pooled(**settings: Any) -> AsyncIterator[tuple[ApiServer, Pool]]:
     async with ApiServer() as server:
-        pool = Pool(f"http://127.0.0.1:{server.port}", None, **settings)
+        pool = Pool(server.access(), None, **settings)
         try:
             yield server, pool
         finally:
@@ -114,7 +114,7 @@ def test_an_abandoned_request_is_never_delivered_later(run: Callable[..., None])
     """The kernel holds a request for a server that does not read; it must drop the request with the connection."""
 
     async def test(server: socket.socket) -> None:
-        pool = Pool(f"http://127.0.0.1:{server.getsockname()[1]}", None)
+        pool = Pool(Access(f"http://127.0.0.1:{server.getsockname()[1]}"), None)
         with pytest.raises(TimeoutError):
             await pool.exchange(message("POST") + b"x" * 10_000_000, 0.2, repeatable=False)
         await pool.close()

@@ -12,7 +12,7 @@ from aiohttp import web
 from support.kube.api_server import ApiServer, reply
 from tfjob.api.objects import Deployment, ObjectMeta, Pod, PodCondition, PodStatus
 from tfjob.jobs.backend import NotFound, Record
-from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target, is_ready
+from tfjob.jobs.port_forward import LOCALHOST, Forward, PortPair, Target
 from tfjob.kube.client.client import Client
 from tfjob.kube.jobs.port_forward import DATA, ERROR, PROTOCOL, KubePlace, connect
 
@@ -55,7 +55,7 @@ async def answers(server: ApiServer, warnings: list[str], *pods: Pod) -> list[by
         return list(pods)
 
     async with Client(server.access()) as client:
-        forward = Forward(partial(connect, client), Target("service web", find, is_ready), warnings.append)
+        forward = Forward(partial(connect, client), Target("service web", find), warnings.append)
         async with await forward.listen(LOCALHOST, PortPair(0, str(PORT))) as listening:
             ((host, number),) = [one.getsockname() for one in listening.sockets]
             assert host == "127.0.0.1"  # no other machine comes there

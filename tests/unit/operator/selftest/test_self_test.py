@@ -16,16 +16,18 @@ from tfjob.api.types import TFJOBS
 from tfjob.durations import USUAL
 from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
+from tfjob.operator.options import SelfTestOptions
 from tfjob.operator.selftest.self_test import NotPulled, SelfTest, Trial
 
-TRIAL = Trial("trial", "default", image="registry.example/tf-job-operator:1", pull_secret="key")
+OPTIONS = SelfTestOptions(image="registry.example/tf-job-operator:1", pull_secret="key")
+TRIAL = Trial("trial", "default", OPTIONS)
 
 
 @pytest.mark.parametrize("resource", [TFJOBS, TF_JOBS], ids=lambda one: one.api_version)
 @pytest.mark.parametrize("test_image", ["", "registry.example/sample:1"])
 def test_the_job_is_a_valid_one_of_either_kind(resource: Resource, test_image: str) -> None:
-    trial = replace(TRIAL, test_image=test_image)
-    manifest = load(yaml.safe_dump(trial.manifest(resource, 60)))
+    trial = replace(TRIAL, options=replace(OPTIONS, test_image=test_image))
+    manifest = load(yaml.safe_dump(trial.manifest(resource)))
     manifest.raise_for_errors()
     (entry,) = manifest.entries
     replicas = entry.written.spec.tf_replica_specs
@@ -39,8 +41,8 @@ def test_the_job_is_a_valid_one_of_either_kind(resource: Resource, test_image: s
 def test_the_parameter_server_may_have_an_image_of_its_own_and_is_pulled_with_the_same_secret(
     resource: Resource,
 ) -> None:
-    trial = replace(TRIAL, test_image="registry.example/sample:1", tf_image="registry.example/tensorflow:1")
-    (entry,) = load(yaml.safe_dump(trial.manifest(resource, 60))).entries
+    images = replace(OPTIONS, test_image="registry.example/sample:1", tf_image="registry.example/tensorflow:1")
+    (entry,) = load(yaml.safe_dump(replace(TRIAL, options=images).manifest(resource))).entries
     assert entry.written.spec.tf_image == "registry.example/tensorflow:1"
     templates = [one.template for one in entry.written.spec.tf_replica_specs.values()]
     assert all(one and one["spec"]["imagePullSecrets"] == [{"name": "key"}] for one in templates)
