@@ -47,6 +47,14 @@ def whole(value: str | float) -> int:
     return math.ceil(parse(value))
 
 
+def amount_or_zero(value: str | float) -> float:
+    """Return the amount; 0 if the quantity is invalid, which validation reports."""
+    try:
+        return float(parse(value))
+    except ValueError:
+        return 0.0
+
+
 def _likely(text: str) -> str:
     """Return a suggestion for quantities such as `2GB`, `2gi`, `512MiB` or `1 Gi`; empty if unclear."""
     match = re.fullmatch(r"([0-9.]+)\s*([kmgtpe])(i?)b?", text.strip(), re.IGNORECASE)

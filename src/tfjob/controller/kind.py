@@ -164,6 +164,14 @@ class Kind(Protocol[Owner]):
         """Return the names of pods that the status records; those that no cache has are read from the server."""
 
 
+def decode_readable(kind: Kind[Any], stored: Stored) -> Any:
+    """Return an owner; if it is not valid, as much of it as can be read."""
+    try:
+        return kind.decode(stored)
+    except Invalid as error:
+        return error.owner
+
+
 @runtime_checkable
 class Suspendable(Protocol):
     """A kind whose owners can be suspended and resumed. To stop an owner of another kind, it is deleted."""

@@ -53,7 +53,7 @@ class DrivenJob:
         self.news: deque[tuple[datetime, Event]] = deque()
         self.notices: deque[str] = deque()
         self.found: Sequence[Event] = [
-            Event(one.reason, one.message, warning=one.warning) for _, one in store.events(run.uid)
+            Event(one.reason, one.message, warning=one.warning) for one in store.events(run.uid)
         ]
         self._home = home
         self._run = run

@@ -381,7 +381,7 @@ def start(prepared: LocalJobs) -> list[Submitted]:
         running = [(one, submission.running_server(store, one)) for one in prepared.submissions]
         started = submit(home, store, [one for one, run in running if run is None], attached=False)
         submitted = [
-            Submitted(record(one.run), [event.message for _, event in store.events(one.run.uid)]) for one in started
+            Submitted(record(one.run), [event.message for event in store.events(one.run.uid)]) for one in started
         ]
         for one in started:
             start_background(home, one.run, one.lock)

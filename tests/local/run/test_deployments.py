@@ -214,7 +214,7 @@ def test_a_service_forwards_to_ready_pods_alone(web: Web, level: Level) -> None:
     assert [web.call(), web.call("/", 8001)] == ["one", "one"]
     assert web.call("/peer") == "one", "within the tree the Service has a name"
     assert post_and_close(web.url()) == b"1000000"
-    reasons = [event.reason for _, event in web.store.events(web.run.uid)]
+    reasons = [event.reason for event in web.store.events(web.run.uid)]
     assert reasons.count("ServiceReady") == 1
 
 
@@ -316,7 +316,7 @@ def test_a_pod_that_cannot_start_is_reported_with_what_to_do_in_one_line(web: We
     web.start(template=template)
 
     def told() -> list[str]:
-        events = (event for _, event in web.store.events(web.run.uid))
+        events = (event for event in web.store.events(web.run.uid))
         return [event.message for event in events if event.reason == "CreateContainerConfigError"]
 
     wait_until(lambda: bool(told()), 60)

@@ -116,7 +116,7 @@ def test_a_tree_runs_to_its_end(state: tuple[Home, Store], tmp_path: Path) -> No
     for run in store.tree(root.uid)[1:]:
         assert (run.owner, run.root, needs_driver(run)) == (root.uid, root.uid, False)
         assert (run.folder / "pods").is_dir()
-        assert [event.reason for _, event in store.events(run.uid)][-1] == "TFJobSucceeded"
+        assert [event.reason for event in store.events(run.uid)][-1] == "TFJobSucceeded"
     remove_run(store, root)
     assert store.runs() == []
     assert list(home.path.glob("runs/*/*")) == []

@@ -107,11 +107,11 @@ def test_localhost_is_the_container_for_both_of_them(pods: Pods) -> None:
     greet = "import socket; socket.create_server(('', {})).accept()[0].sendall(b'{}')"
     main = greet.format(2225, "main") + HEAR.format(2226) + "time.sleep(600)"
     pod = pods.launch(pods.container(PYTHON, "-u", "-c", main))
-    pod.until(lambda: pod.status()["binds"]["ports"] == [2225])
+    pod.until(lambda: pod.status()["ports"] == [2225])
     assert run(pods, pod, PYTHON, "-c", HEAR.format(2225)) == (0, b"main\n")
     assert run(pods, pod, PYTHON, "-c", greet.format(2226, "command"))[0] == 0
     pod.until_logged("command\n")
-    pod.until(lambda: pod.status()["binds"]["ports"] == [2225, 2226])
+    pod.until(lambda: pod.status()["ports"] == [2225, 2226])
 
 
 @at([Place("full", "user"), Place("addresses", "root"), Place("ports", "root")])

@@ -221,7 +221,6 @@ class Pods:
             "schema": 1,
             "uid": uid,
             "name": f"pod{number}",
-            "namespace": "default",
             "hostname": f"job-worker-{number}",
             "level": self.level,
             "ip": f"{NETWORK}.{number + 1}" if self.level != "ports" else "",

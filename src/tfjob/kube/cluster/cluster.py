@@ -23,7 +23,7 @@ from tfjob.api.objects import OPERATOR_NAME, OPERATOR_NAME_LABEL, Object, Pod, P
 from tfjob.api.resources import NODES, Resource
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import AlreadyExists, Conflict, Rejected
-from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
+from tfjob.controller.kind import Child, Key, Kind, Owner, OwnerObject, Stored, decode_readable
 from tfjob.kube.access import errors
 from tfjob.kube.cache.decode import CHILD_TYPES, Node, decode_node, decode_owner
 from tfjob.kube.cache.own_writes import OwnWrites
@@ -158,7 +158,7 @@ class KubeCluster:
         """Return the children of this owner by uid: an earlier owner with the same name had others."""
         if (kind := self._by_type.get(child)) is not None:
             stored = self.owners[kind.resource.kind].by_index(owner.metadata.uid)
-            shown = [_decoded(kind, self._writes.owner(one)) for one in stored]
+            shown = [decode_readable(kind, self._writes.owner(one)) for one in stored]
             return self._writes.children(child, owner.metadata.uid, shown)
         if child is Pod and (storage := self._storages.get(key.kind)) is not None:
             wrappers = await self._children(storage.wrapper, key, owner)
@@ -365,7 +365,7 @@ class KubeCluster:
         kind = self._by_type.get(child)
         if kind is None:
             return CHILD_TYPES[child].decode(encoded)
-        return _decoded(kind, decode_owner(kind.resource.kind, encoded))
+        return decode_readable(kind, decode_owner(kind.resource.kind, encoded))
 
     def _remember(self, child: Object) -> None:
         namespace, name = child.metadata.namespace, child.metadata.name
@@ -391,14 +391,6 @@ class KubeCluster:
 
 def owner_uid(child: Object | Stored) -> str | None:
     return next((owner.uid for owner in child.metadata.owner_references if owner.controller), None)
-
-
-def _decoded(kind: Kind[Any], stored: Stored) -> Any:
-    """Return an owner that another one owns; if it is not valid, its readable part."""
-    try:
-        return kind.decode(stored)
-    except Invalid as error:
-        return error.owner
 
 
 def _labeled(child: Any) -> Any:

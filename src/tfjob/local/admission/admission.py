@@ -93,11 +93,7 @@ NOT_ENFORCED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """What a job is checked against.
-
-    `volumes` maps volumes to folders, from the command line. With `cpu`, no replica gets any of the `gpus`. A `level`
-    that is not known yet is empty.
-    """
+    """What a job is checked against; with `cpu`, no replica gets any of the `gpus`, and an unknown `level` is empty."""
 
     config: Config
     project: Path
@@ -145,9 +141,11 @@ def unknown_volumes(
     jobs: Sequence[TFJob], deployments: Sequence[Mapping[str, Any]], mapping: Mapping[str, Path]
 ) -> list[Problem]:
     """Return a problem for every `--volume` name that no job or Deployment has, because it is probably misspelt."""
-    known = {JOB_VOLUME, *(volume.get("name", "") for job in jobs for volume in _all_volumes(job))}
-    pods = (document["spec"]["template"]["spec"] for document in deployments)
-    known |= {volume.get("name", "") for pod in pods for volume in pod.get("volumes") or ()}
+    replicas = (replica for job in jobs for replica in job.spec.tf_replica_specs.values())
+    templates = [replica.template or {} for replica in replicas] + [one["spec"]["template"] for one in deployments]
+    groups = [(template.get("spec") or {}).get("volumes") or [] for template in templates]
+    groups += [job.spec.tensor_board.volumes for job in jobs if job.spec.tensor_board is not None]
+    known = {JOB_VOLUME, *(volume.get("name", "") for volumes in groups for volume in volumes)}
     return [
         Problem("", f"--volume {name}: the manifest has no volume of that name", f"known volumes: {_words(known)}")
         for name in mapping
@@ -225,10 +223,7 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
 
 
 def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: At) -> Iterator[Problem]:
-    """Warn about a program or Python script at an absolute path that only exists in the image.
-
-    A volume, or a folder that replaces a folder of the image, may contain it.
-    """
+    """Warn about a program or Python script at an absolute path that neither this machine nor a volume has."""
     command = container.get("command") or []
     held = [*runtime.folders, *(mount.get("mountPath") or "/" for mount in container.get("volumeMounts") or [])]
     is_python = bool(command) and Path(command[0]).name.startswith("python")
@@ -352,7 +347,7 @@ def _resource_problems(resources: Mapping[str, Any], at: At, host: Host) -> Iter
 
 
 def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterator[Problem]:
-    if name in ("cpu", "memory") or not _amount(amount):
+    if name in ("cpu", "memory") or not quantity.amount_or_zero(amount):
         return
     if name == "ephemeral-storage":
         yield _warning(at, "disk space limits are not enforced on this machine")
@@ -368,9 +363,8 @@ def _gpu(name: str, at: At, host: Host) -> Iterator[Problem]:
     elif host.config.gpu:
         yield _warning(at, "every replica sees all GPUs of this machine, because the configuration sets gpu = true")
     elif name in OTHER_GPUS:
-        yield _refused(
-            at, "only NVIDIA GPUs can be assigned to replicas on this machine", f"{ON_CPU}, or {ALL_SEE_ALL}"
-        )
+        message = "only NVIDIA GPUs can be assigned to replicas on this machine"
+        yield _refused(at, message, f"{ON_CPU}, or {ALL_SEE_ALL}")
     elif not host.gpus:
         yield _refused(at, "this machine has no NVIDIA GPU that replicas could use", ON_CPU)
 
@@ -401,23 +395,14 @@ def gpus_asked_for(job: TFJob) -> int:
 
 
 def _requested(template: Mapping[str, Any], name: str) -> float:
-    total = 0.0
-    for container in (template.get("spec") or {}).get("containers") or []:
-        resources = container.get("resources") or {}
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        total += _amount(requests.get(name, limits.get(name, 0)))
-    return total
+    containers = (template.get("spec") or {}).get("containers") or []
+    resources = [container.get("resources") or {} for container in containers]
+    requests = ({**(one.get("limits") or {}), **(one.get("requests") or {})} for one in resources)
+    return sum(quantity.amount_or_zero(one.get(name, 0)) for one in requests)
 
 
 def _shown(name: str, amount: float) -> str:
     return f"{amount / 1024**3:.1f} GiB of memory" if name == "memory" else f"{amount:g} CPUs"
-
-
-def _amount(value: str | float) -> float:
-    try:
-        return float(quantity.parse(value))
-    except ValueError:
-        return 0.0  # validation reports the quantity
 
 
 # Problems
@@ -448,13 +433,6 @@ def _warning(at: At, message: str, hint: str = "") -> Problem:
 def _as_hint(sentence: str) -> str:
     first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
     return first + sentence[1:].removesuffix(".")
-
-
-def _all_volumes(job: TFJob) -> Iterator[Mapping[str, Any]]:
-    for replica in job.spec.tf_replica_specs.values():
-        yield from ((replica.template or {}).get("spec") or {}).get("volumes") or []
-    if job.spec.tensor_board is not None:
-        yield from job.spec.tensor_board.volumes
 
 
 def _inner(value: Mapping[str, Any], path: str) -> Any:

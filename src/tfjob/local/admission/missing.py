@@ -28,7 +28,8 @@ def problems(job: TFJob, known: References, mapped: Collection[str] = ()) -> lis
 
 def pod_problems(pod: Mapping[str, Any], at: Path, known: References, mapped: Collection[str]) -> Iterator[Problem]:
     for one in references(pod):
-        if one.kind != CLAIM and not _is_mapped(one, pod, mapped):
+        is_mapped = one.path[0] == "volumes" and pod["volumes"][one.path[1]].get("name") in mapped
+        if one.kind != CLAIM and not is_mapped:
             yield from _faults(one, pod, known, at)
 
 
@@ -64,7 +65,3 @@ def _key_path(one: Reference, key: str, pod: Mapping[str, Any]) -> Path:
         source = source[part]
     index = next(index for index, item in enumerate(source["items"]) if item.get("key") == key)
     return (*around, "items", index, "key")
-
-
-def _is_mapped(one: Reference, pod: Mapping[str, Any], mapped: Collection[str]) -> bool:
-    return one.path[0] == "volumes" and pod["volumes"][one.path[1]].get("name") in mapped

@@ -39,14 +39,12 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment variables of one container: `base` from host and image, overridden by `declared` of the manifest.
-
-    `secret` names the declared variables whose value contains part of a Secret and must not be shown.
-    """
+    """The environment variables of a container: `base` from host and image, then `declared` of the manifest."""
 
     base: Mapping[str, str]
     declared: Mapping[str, str]
     secret: frozenset[str] = frozenset()
+    """Names of declared variables whose value contains part of a Secret and must not be shown."""
 
     def variables(self) -> dict[str, str]:
         return {**self.base, **self.declared}

@@ -6,10 +6,12 @@ which GPUs are free.
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +39,18 @@ def found(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[str, ...]
     count = known or sum(bool(_DEVICE.fullmatch(path.name)) for path in (root / "dev").glob("*")) or _listed(environ)
     if VISIBLE not in environ:
         return tuple(str(number) for number in range(count))
-    usable = []
-    for name in environ[VISIBLE].split(","):
-        name = name.strip()
-        if not name.startswith(("GPU-", "MIG-")) and not (name.isdecimal() and int(name) < count):
-            break
-        usable.append(name)
-    return tuple(usable) if count else ()
+
+    def exists(name: str) -> bool:
+        return name.startswith(("GPU-", "MIG-")) or (name.isdecimal() and int(name) < count)
+
+    names = (name.strip() for name in environ[VISIBLE].split(","))
+    return tuple(takewhile(exists, names)) if count else ()
 
 
 def asked(container: Mapping[str, Any]) -> int:
     resources = container.get("resources") or {}
     groups = (resources.get("limits") or {}, resources.get("requests") or {})
-    return max(_amount(group.get(name) or 0) for group in groups for name in RESOURCES)
+    return math.ceil(max(quantity.amount_or_zero(group.get(name) or 0) for group in groups for name in RESOURCES))
 
 
 def asked_by_pod(spec: Mapping[str, Any]) -> int:
@@ -63,13 +64,10 @@ def variables(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
     if HELD not in pod.metadata.annotations:
         return {}
     held = [name for name in pod.metadata.annotations[HELD].split(",") if name]
-    before = 0
-    for one in pod.spec.get("containers") or ():
-        if one.get("name") == container.get("name"):
-            break
-        before += asked(one)
-    else:
-        before = 0  # an init container may use the GPUs of all containers
+    containers = pod.spec.get("containers") or ()
+    # An init container may use the GPUs of all containers.
+    earlier = takewhile(lambda one: one != container, containers) if container in containers else ()
+    before = sum(map(asked, earlier))
     return {VISIBLE: ",".join(held[before : before + asked(container)]) or NONE}
 
 
@@ -136,13 +134,6 @@ def _owner(pod: Pod) -> str:
 
 def _same(one: Pod, other: Pod) -> bool:
     return one.metadata.uid == other.metadata.uid
-
-
-def _amount(value: str | float) -> int:
-    try:
-        return quantity.whole(value)
-    except ValueError:
-        return 0  # validation reports the quantity
 
 
 def _listed(environ: Mapping[str, str]) -> int:

@@ -52,10 +52,7 @@ class Runtime:
 def resolve(
     container: Mapping[str, Any], config: Config, *, python: Path | None, project: Path, module: str = ""
 ) -> Runtime:
-    """Return the runtime of a container; `python` is that of the command line, `project` the manifest's folder.
-
-    If a `module` is given and only the interpreter of tfjob has it, that interpreter is used.
-    """
+    """Return the runtime of a container; if only tfjob's own interpreter has a needed `module`, it uses that one."""
     image = container.get("image") or ""
     entry = find_entry(image, config) or ImageEntry(name=image, file=Path(PROJECT_FILE))
     if not (container.get("command") or entry.command or entry.args):
@@ -81,10 +78,7 @@ def resolve(
 
 
 def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str, str]) -> list[str]:
-    """Return the arguments to execute, by the rule of Kubernetes for command, args, ENTRYPOINT and CMD.
-
-    `$(VAR)` is expanded in arguments of the manifest, never in those of the image.
-    """
+    """Return the arguments to execute; as on a cluster, `$(VAR)` in those of the image is not expanded."""
     command = [environment.expand(word, variables) for word in container.get("command") or []]
     args = [environment.expand(word, variables) for word in container.get("args") or []]
     if command:

@@ -9,12 +9,17 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tfjob.api import quantity
 from tfjob.api.objects import Pod
 from tfjob.api.pod_validation import CONFIG_MAP, SECRET
+from tfjob.controller.kind import Key
 from tfjob.local.state.errors import Refusal
+from tfjob.local.state.home import write_whole
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
@@ -32,6 +37,30 @@ class MissingReference(Refusal):
         self.key = key
 
 
+class Secrets:
+    """The Secrets of manifests: one private file each below a folder, and nowhere else on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, key: Key, document: dict[str, Any]) -> None:
+        path = self._path(key)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.encode(document))
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        """Return the document of that name; None if there is none, or if the name is not valid."""
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=dict[str, Any])
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _path(self, key: Key) -> Path:
+        if "/" in key.name or "/" in key.namespace or key.name.startswith("."):
+            raise ValueError(f"{key.name!r} is not a valid name of a Secret")
+        return self._root / key.namespace / f"{key.name}.json"
+
+
 @dataclass(frozen=True)
 class References:
     """Lookups of ConfigMaps and Secrets by name, in the pod's namespace; None if there is no such object."""
@@ -40,10 +69,7 @@ class References:
     secret: Callable[[str], Mapping[str, Any] | None]
 
     def find(self, kind: str, reference: Mapping[str, Any], *, binary: bool) -> dict[str, bytes] | None:
-        """Return the contents that `reference` names; None if they are missing and optional.
-
-        The `binaryData` of a ConfigMap is only included if `binary` is true: it can be files, but not variables.
-        """
+        """Return the contents of an object (`binaryData` only if `binary`); None if it is missing and optional."""
         wanted = reference.get("name") or reference.get("secretName") or ""
         document = self.config_map(wanted) if kind == CONFIG_MAP else self.secret(wanted)
         if document is None:
@@ -147,10 +173,10 @@ def _field_lines(values: Mapping[str, str]) -> str:
 
 def container_of(reference: Mapping[str, Any], pod: Pod, default: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return the container that a `resourceFieldRef` names, or `default` if it names none."""
-    wanted = reference.get("containerName") or (default or {}).get("name", "")
+    wanted = reference.get("containerName") or ""
+    if default is not None and not wanted:
+        return default
     for container in (*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())):
         if container.get("name") == wanted:
             return dict(container)
-    if default is not None and not reference.get("containerName"):
-        return default
     raise Refusal(f'resourceFieldRef names container "{wanted}", but the pod has no such container')

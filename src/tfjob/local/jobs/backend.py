@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 Sleep = Callable[[float], Awaitable[None]]
+"""All that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop."""
 
 DEFAULT_NAMESPACE = "default"
 BATCH = 1000
@@ -60,10 +61,7 @@ class LocalBackend:
     shared = False
 
     def __init__(self, home: Home, store: Store, sleep: Sleep, namespace: str = "") -> None:
-        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces.
-
-        `sleep` is all that methods wait for: `asyncio.sleep`, or `Inline.sleep` without an event loop.
-        """
+        """Look up names in `namespace`; without one, use `default`, and take `@latest` from all namespaces."""
         self.home = home
         self.store = store
         self._sleep = sleep
@@ -101,7 +99,7 @@ class LocalBackend:
         return replicas(self.store, self._run(record_))
 
     async def events(self, record_: Record) -> list[RecordedEvent]:
-        return [event for _, event in self.store.events(record_.uid)]
+        return self.store.events(record_.uid)
 
     async def storage(self, record_: Record) -> str:
         if not isinstance(record_.object, TFJob):

@@ -74,25 +74,18 @@ def is_at_rest(store: Store, run: Run) -> bool:
 
 
 def ensure_driven(home: Home, store: Store, run: Run) -> bool:
-    """Start a background driver if a run needs one and has none.
-
-    An interrupted run does not continue: its root is suspended, and the driver only ends the remaining processes.
-    """
+    """Start a background driver if a run needs one and has none."""
     if not needs_driver(run) or is_driven(run):
         return False
-    if is_interrupted(run):
-        _suspend_root(store, run)
-    return start_background(home, run)
-
-
-def _suspend_root(store: Store, run: Run) -> None:
-    # Imported late: the kinds load the whole plan, which commands rarely need.
-    from tfjob.kinds import machine_kinds
-
     root = store.run(run.root)
-    for kind in machine_kinds():
-        if root is not None and kind.resource.kind == root.key.kind:
-            suspend(store, run.root, kind, INTERRUPTED)
+    if is_interrupted(run) and root is not None:
+        # An interrupted run does not continue: the driver only ends the remaining processes.
+        from tfjob.kinds import machine_kinds  # imported late: the kinds load the whole plan
+
+        for kind in machine_kinds():
+            if kind.resource.kind == root.key.kind:
+                suspend(store, root.uid, kind, INTERRUPTED)
+    return start_background(home, run)
 
 
 def list_runs(store: Store, namespace: str | None = None, *, everything: bool = False) -> list[Run]:
@@ -106,10 +99,7 @@ def _shown(runs: Iterable[Run]) -> list[Run]:
 
 
 def find_run(store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> Run:
-    """Return the run that `name` refers to: a job's name, a run's id (`mnist.1`), `@latest`, or a unique prefix.
-
-    `latest_of_all` takes `@latest` from all namespaces.
-    """
+    """Return the run that `name` refers to: a job's name, a run's id (`mnist.1`), `@latest`, or a unique prefix."""
     known = _shown(store.runs(None if latest_of_all and name == finding.LATEST else namespace))
     found = finding.find(known, name)
     if found is None:

@@ -125,10 +125,7 @@ def running_server(store: Store, submission: Submission) -> Run | None:
 
 
 def update(home: Home, store: Store, submission: Submission, run: Run) -> bool:
-    """Apply labels, annotations, spec and Services of a manifest to a running Deployment; False if nothing changes.
-
-    As with `kubectl apply`, a replica count and Services that the manifest does not mention stay.
-    """
+    """Apply a manifest to a running Deployment as `kubectl apply` does; return False if nothing changes."""
     new, present = submission.owner, run.decode(Deployment)
     assert isinstance(new, Deployment)
     keep_objects(home, store, submission.objects, new.metadata.namespace)
@@ -179,12 +176,9 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
 
 
 def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
-    """Record an event if the job's storage contains files: a job of that name in another project may have left them.
-
-    A user who maps the volume to a folder knows what it contains.
-    """
+    """Record an event if the job's storage contains files: a job of that name in another project may have left them."""
     if JOB_VOLUME in mapped:
-        return
+        return  # the user has chosen the folder
     job = job_of(run)
     storage = storage_of(job, for_all=True) or ({}, {})
     claim = filled_claim(storage, job.metadata.namespace, Claims(home.claims))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tfjob.api import quantity
 from tfjob.api.objects import JOB_MOUNT_PATH, JOB_VOLUME, NEEDED_MODULE, Pod, own_claim_name
@@ -29,7 +29,7 @@ class Machine:
 
     config: Config
     level: pod_spec.Level
-    limits: Literal["cgroup", "poll", "off"]
+    limits: pod_spec.Limits
     project: Path
     python: Path | None
     cpu: bool
@@ -103,12 +103,11 @@ def assemble(
         "schema": pod_spec.SCHEMA,
         "uid": pod.metadata.uid,
         "name": pod.metadata.name,
-        "namespace": pod.metadata.namespace,
         "hostname": environment.hostname(pod),
         "level": machine.level,
         "ip": pod.status.pod_ip if machine.level != "ports" else "",
         "restartPolicy": pod.spec.get("restartPolicy") or "Always",
-        "grace": grace_of(pod),
+        "grace": grace_of(pod.spec),
         "lifeline": str(lifeline) if lifeline else None,
         "hosts": str(hosts),
         "backoff": machine.backoff,
@@ -135,8 +134,8 @@ def assemble(
     return Assembled(spec, secrets, shown_env, resolved.mounts, texts.notes)
 
 
-def grace_of(pod: Pod) -> float:
-    seconds = pod.spec.get("terminationGracePeriodSeconds")
+def grace_of(pod: Mapping[str, Any]) -> float:
+    seconds = pod.get("terminationGracePeriodSeconds")
     return DEFAULT_GRACE if seconds is None else float(seconds)
 
 
@@ -163,9 +162,10 @@ class _Texts:
     def _with_peers(self, container: str, text: str) -> str:
         if self.level == "full":
             return rewrite_peers(text, self.network, names=True)
-        mapping = self.resolved.rewrites(container)
-        own = (mount for mount in self.resolved.mounts[container] if mount.volume == JOB_VOLUME)
-        ours = {mount.target for mount in own if mount.target.startswith(JOB_MOUNT_PATH)}
+        mounts = self.resolved.mounts[container]
+        mapping = {mount.target: str(mount.source) for mount in mounts}
+        own = (mount.target for mount in mounts if mount.volume == JOB_VOLUME)
+        ours = {target for target in own if target.startswith(JOB_MOUNT_PATH)}
         for path in volumes.mount_paths_in(text, mapping):
             if path in ours:
                 continue  # not the user's: it comes from variables that tfjob sets

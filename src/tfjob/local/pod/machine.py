@@ -12,15 +12,14 @@ from typing import Any, cast
 from tfjob.api.objects import ConfigMap
 from tfjob.controller.kind import Key
 from tfjob.local.inputs import environment
-from tfjob.local.inputs.references import Node, References
+from tfjob.local.inputs.references import Node, References, Secrets
 from tfjob.local.pod.assembly import Machine
-from tfjob.local.sandbox.pod_spec import Level
+from tfjob.local.sandbox.pod_spec import Level, Limits
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home
-from tfjob.local.state.options import Limits, Options
-from tfjob.local.state.secrets import Secrets
+from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 

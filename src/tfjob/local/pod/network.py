@@ -140,10 +140,8 @@ def is_forwarded(service: Service) -> bool:
 
 
 def with_address(service: Service, pods: Iterable[Pod]) -> Service:
-    """Turn a headless Service of a manifest into a forwarded one, because a name has only one address on this machine.
-
-    Its ports become those of the containers, because clients of a headless Service connect to pods directly.
-    """
+    """Turn a headless Service of a manifest into a forwarded one: on this machine, a name has only one address."""
+    # Its ports become those of the containers, because clients of a headless Service connect to pods directly.
     if service.spec.get("clusterIP") != "None":
         return service
     numbers: dict[int, None] = {}

@@ -28,10 +28,7 @@ def problems(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def resolve(
     container: Mapping[str, Any], *, address: str, ports: Mapping[int, int], text: Callable[[str], str]
 ) -> dict[pod_spec.ProbeKind, pod_spec.Probe]:
-    """Return the probes that this machine can run, at the pod's `address`.
-
-    `ports` maps ports to those that the pod has instead, and `text` rewrites an argument for this machine.
-    """
+    """Return the probes that this machine can run; `ports` are the replaced ones, `text` rewrites an argument."""
     found = {kind: container[field] for field, kind in FIELDS.items() if container.get(field)}
     return {
         kind: _probe(probe, container, address, ports, text)
@@ -43,11 +40,8 @@ def resolve(
 def _problem(probe: Mapping[str, Any], container: Mapping[str, Any]) -> str:
     target = probe.get("httpGet") or probe.get("tcpSocket")
     if not target:
-        return (
-            ""
-            if (probe.get("exec") or {}).get("command")
-            else "only exec, httpGet and tcpSocket probes run on this machine"
-        )
+        command = (probe.get("exec") or {}).get("command")
+        return "" if command else "only exec, httpGet and tcpSocket probes run on this machine"
     if _port(target, container) is None:
         return f"the container has no port {target.get('port')!r}"
     return "" if _is_address(target.get("host")) else "its host must be an IPv4 address"

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tfjob.api.objects import Object, Pod, PodGroup, Service
 from tfjob.controller.actions import Event
 from tfjob.controller.cluster import Conflict, Rejected
-from tfjob.controller.kind import Child, Invalid, Key, Kind, Owner, OwnerObject, Stored
-from tfjob.local.pod.assembly import DEFAULT_GRACE
+from tfjob.controller.kind import Child, Key, Kind, Owner, OwnerObject, Stored, decode_readable
+from tfjob.local.pod.assembly import grace_of
 from tfjob.local.pod.network import Network
 from tfjob.local.run.lifetime import add_run
 from tfjob.local.state.addresses import AddressError
@@ -72,7 +72,7 @@ class LocalCluster:
         kind = self._by_type.get(child)
         if kind is None:
             return self.store.children(child, owner.metadata.uid)
-        return [_decoded(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
+        return [decode_readable(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
 
     async def create(self, child: Object) -> None:
         """Store a child. A pod gets the address of its name; a child that is itself an owner gets a run."""
@@ -167,14 +167,6 @@ class LocalCluster:
         return address
 
 
-def _decoded(kind: Kind[Any], stored: Stored) -> Any:
-    """Return a child that is itself an owner; if it is invalid, as much of it as can be read."""
-    try:
-        return kind.decode(stored)
-    except Invalid as error:
-        return error.owner
-
-
 def _is_going(run: Run) -> bool:
     """Return whether an owner is under deletion and has no finalizers; an API server would have removed it."""
     metadata = run.stored.metadata
@@ -185,7 +177,6 @@ def _terminating(stored: Stored) -> Stored:
     """Return a pod with the time by which it should be gone as its deletion time, as on a cluster."""
     if stored.metadata.deletion_timestamp is not None:
         return stored
-    seconds = msgspec.json.decode(stored.spec).get("terminationGracePeriodSeconds")
-    grace = timedelta(seconds=min(DEFAULT_GRACE if seconds is None else float(seconds), LONGEST_SECONDS))
+    grace = timedelta(seconds=min(grace_of(msgspec.json.decode(stored.spec)), LONGEST_SECONDS))
     gone_by = datetime.now(UTC).replace(microsecond=0) + grace
     return replace(stored, metadata=replace(stored.metadata, deletion_timestamp=gone_by))

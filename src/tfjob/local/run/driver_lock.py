@@ -58,10 +58,7 @@ def suspend(store: Store, uid: str, kind: Kind[Any], reason: str) -> None:
 
 
 def start_background(home: Home, run: Run, lock: int | None = None) -> bool:
-    """Start a background driver for the root of a run; return False if another process drives it already.
-
-    The driver inherits the lock, so that no other process can acquire it in between.
-    """
+    """Start a driver in the background, which inherits the lock; return False if the root of the run has a driver."""
     lock = acquire_driver_lock(run.root_folder) if lock is None else lock
     if lock is None:
         return False

@@ -57,7 +57,6 @@ class Report(msgspec.Struct, rename="camel"):
     done: bool = False
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
-    log_lost: int = 0
     cold: dict[str, str] = {}
     fork_failed: str = ""
 
@@ -279,10 +278,8 @@ class Kubelet:
         self._store_status(pod, PodStatus(phase="Pending", container_statuses=containers), Report())
 
     def _tell_refusal(self, pod: Pod, watched: _Watched, refusal: Refusal) -> None:
-        """Report a pod of a Deployment that cannot start, to the job that owns the Deployment if there is one.
-
-        The status of a job reports this for replicas. Missing packages are reported when the job is submitted.
-        """
+        """Report a pod of a Deployment that cannot start, to the job that owns the Deployment if there is one."""
+        # The status of a job reports this for replicas. Missing packages are reported when the job is submitted.
         if TEMPLATE_HASH in pod.metadata.labels and not isinstance(refusal, ImageError):
             why = ". ".join(filter(None, (refusal.message, refusal.hint)))
             event = Event(_reason(refusal), f"{pod.metadata.name} cannot start: {why}", warning=True)

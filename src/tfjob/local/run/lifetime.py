@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +17,13 @@ import msgspec
 from tfjob.api.objects import Object, Pod
 from tfjob.controller.kind import Key
 from tfjob.local.inputs.images import chosen_interpreter
+from tfjob.local.inputs.references import Secrets
 from tfjob.local.run.driver_lock import acquire_driver_lock
 from tfjob.local.run.pod_folder import clean, pod_folder, sweep
 from tfjob.local.sandbox import rootfs, supervisor
 from tfjob.local.state.home import Home, boot_id, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.provenance import PROVENANCE_FILE, provenance
-from tfjob.local.state.secrets import Secrets
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.claims import Claims
 
@@ -75,22 +76,18 @@ def add_run(home: Home, store: Store, owner: Object, fill: Callable[[Path], None
     folders = home.run_folder(namespace, name, 0).parent.glob(f"{name}.*")
     numbers = (folder.name.removeprefix(f"{name}.") for folder in folders)
     above = max((int(number) for number in numbers if number.isdecimal()), default=0)
-    made: list[Path] = []
+    with ExitStack() as undo:
 
-    def make_folder(number: int) -> Path:
-        folder = home.run_folder(namespace, name, number)
-        folder.mkdir(mode=0o700, parents=True)
-        made.append(folder)
-        fill(folder)
-        return folder
+        def make_folder(number: int) -> Path:
+            folder = home.run_folder(namespace, name, number)
+            folder.mkdir(mode=0o700, parents=True)
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            fill(folder)
+            return folder
 
-    try:
         run = store.add_run(owner, make_folder, above=above, **details)
         write_whole(run.folder / "job.json", msgspec.json.format(run.data))
-    except BaseException:
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
+        undo.pop_all()
     return run
 
 

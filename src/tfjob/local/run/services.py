@@ -16,10 +16,7 @@ Address = tuple[str, int]
 
 
 class Services:
-    """The forwarded Services of one driver.
-
-    `announce` is called once per Service, when it can forward to a pod; `warn` once per reason why it cannot listen.
-    """
+    """The forwarded Services of a driver; it calls `announce` once for each that is ready, `warn` once per problem."""
 
     def __init__(
         self, network: Network, announce: Callable[[Service, Pod], None], warn: Callable[[Service, str], None]

@@ -42,10 +42,7 @@ def log_folder(pod: Pod, machine: Machine, folder: Path) -> str:
 
 
 def real_folder(log_dir: str, mounts: Iterable[volumes.Mount], project: Path) -> str:
-    """Return the real path of a folder of the TensorBoard container: below one of its mounts, else the path itself.
-
-    A relative path starts at the manifest's folder, as it does for a replica. The address of an object store stays.
-    """
+    """Return the real path of a folder of the TensorBoard container; a relative one starts at the manifest's folder."""
     if "://" in log_dir:
         return log_dir
     path = PurePosixPath(posixpath.normpath(project / log_dir))

@@ -15,10 +15,6 @@ import struct
 
 from . import syscalls
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .pod_spec import Binds
-
 DOOR = "binds.socket"
 """The socket in a pod's folder on which its supervisor receives the filters of commands that `exec` runs."""
 _RECV, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_*
@@ -71,14 +67,10 @@ class BindRewriter:
 
     def __init__(self, pod_ip: str) -> None:
         self._ip = pod_ip
-        self._ports: set[int] = set()
-        self._failures: list[dict[str, object]] = []
-
-    def summary(self) -> Binds:
-        return {"ports": sorted(self._ports), "failed": self._failures[-10:]}
+        self.ports: set[int] = set()  # where the pod listens
 
     def answer(self, listener: int) -> bool:
-        """Answer one waiting call; return whether the summary changed."""
+        """Answer one waiting call; return whether it opened a port."""
         request = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(listener, _RECV, request)
@@ -87,7 +79,7 @@ class BindRewriter:
                 return False
             raise
         call, thread, _, number, _, _, fd, pointer, length, *_ = _NOTIFICATION.unpack(request)
-        before = len(self._ports), len(self._failures)
+        before = len(self.ports)
         try:
             response = self._decide(thread, number, fd, pointer, length)
         except OSError:  # the caller has ended or its memory is unreadable: let the kernel make the call
@@ -97,7 +89,7 @@ class BindRewriter:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-        return before != (len(self._ports), len(self._failures))
+        return before != len(self.ports)
 
     def _decide(self, thread: int, number: int, fd: int, pointer: int, length: int) -> tuple[int, int]:
         """Return the (negative errno, flags) of the response."""
@@ -108,12 +100,10 @@ class BindRewriter:
         port, sockaddr = new
         if number == syscalls.NR_BIND:
             failure = self._bind(thread, fd, sockaddr)
-            if failure:
-                self._failures.append({"port": port, "error": os.strerror(failure)})
-            else:
-                self._ports.add(port)
+            if not failure:
+                self.ports.add(port)
             return -failure, 0
-        if port in self._ports:  # the pod's own listener; a connect may block, so the caller makes it
+        if port in self.ports:  # the pod's own listener; a connect may block, so the caller makes it
             _write_memory(thread, pointer, sockaddr[:length])
         return 0, _CONTINUE
 

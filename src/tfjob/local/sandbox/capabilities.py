@@ -35,45 +35,44 @@ class Capability:
         self.fix = fix
 
 
-class Probing:
-    """A running probe; it is a separate process (about 0.1 s), so that a command can continue meanwhile."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
-
-    def problems(self) -> dict[str, list[Any]]:
-        """Return [errno, text] of each capability; raise OSError, ValueError or SubprocessError if the probe fails."""
-        try:
-            output, _ = self._process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-            raise
-        if self._process.returncode:
-            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
-        found: dict[str, list[Any]] = json.loads(output)
-        return found
-
-
-_begun: list[Probing] = []
+_begun: list[subprocess.Popen[bytes]] = []
 
 
 def begin() -> None:
     try:
-        _begun.append(Probing())
+        _begun.append(_start())
     except OSError:
-        pass  # `probe` retries and reports the problem
+        pass  # `problems` retries and reports the problem
+
+
+def _start() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+
+
+def problems() -> dict[str, list[Any]]:
+    """Return [errno, text] of each capability, from the process that `begin` started, else from a new one (0.1 s)."""
+    process = _begun.pop() if _begun else _start()
+    try:
+        output, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    found: dict[str, list[Any]] = json.loads(output)
+    return found
 
 
 def probe() -> dict[str, Capability]:
     """Return the capabilities by name, in the order in which `tfjob doctor` shows them."""
     try:
-        problems = (_begun.pop() if _begun else Probing()).problems()
+        found = problems()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        problems = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
+        found = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
     return {
-        name: Capability(title, problems[name][1], _fix(name, problems[name][0]) if problems[name][1] else "")
+        name: Capability(title, found[name][1], _fix(name, found[name][0]) if found[name][1] else "")
         for name, (title, _) in _PROBES.items()
     }
 

@@ -77,7 +77,7 @@ def start(plan: ContainerPlan) -> Container:
 
     {"pid": the workload's pid on the host}, {"started": time} or {"error": text, "code": n}, {"cold": reason} if a warm
     start became a cold one, {"exited": wait status, "at": time} when the workload's main process has ended,
-    {"cpu": seconds, "peak": bytes} when all processes have ended.
+    {"peak": bytes of memory} when all processes have ended.
     """
     fork = syscalls.fork_in_new_pid_namespace if plan["namespaces"] else os.fork
     return _fork(fork, lambda *pipes: _init(plan, *pipes))
@@ -112,10 +112,7 @@ def _fork(fork: Callable[[], int], child: Callable[[socket.socket, int, int], No
 
 
 class Become(BaseException):
-    """Raised in a warm workload, which runs its program in this process instead of calling exec.
-
-    The fork server catches it, so that no frame of the supervisor remains on the program's stack.
-    """
+    """Raised in a warm workload, so that its program runs in this process without frames of the supervisor below it."""
 
     def __init__(self, plan: ContainerPlan, channel: socket.socket, errors: int, init: int) -> None:
         super().__init__()
@@ -174,8 +171,7 @@ def _init(plan: ContainerPlan, channel: socket.socket, output: int, supervisor: 
         status = _wait_for(workload, plan["namespaces"])
         _send(channel, {"exited": status, "at": time.time()})
         _end_all(plan["namespaces"])
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        _send(channel, {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024})
+        _send(channel, {"peak": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024})
         os._exit(0)
     except Become:
         raise

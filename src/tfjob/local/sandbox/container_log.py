@@ -15,6 +15,8 @@ import os
 import re
 import time
 
+from . import pod_files
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .pod_spec import ContainerSpec, Mount
@@ -37,14 +39,13 @@ class ContainerLog:
     """Writes the output of one run of a container below `directory`."""
 
     def __init__(self, directory: str, max_bytes: int, files: int) -> None:
-        self.lost = 0  # bytes of output that could not be written
+        self.lost = 0  # bytes that could not be written since the log last reported a loss
         self._path = f"{directory}/log"
-        self._max_bytes = max(max_bytes, 1)
-        self._files = max(files, 1)
+        self._max_bytes = max_bytes
+        self._files = files  # at least 2
         self._partial = b""  # a line that is not finished yet
         self._partial_since = 0.0
         self.tail = b""  # the end of the output, for a termination message
-        self._unreported = 0  # bytes lost since the log last reported a loss
         self._torn = False  # the last record was written only in part
         self._fd = -1
         self._size = 0
@@ -97,19 +98,15 @@ class ContainerLog:
     def _write(self, texts: list[bytes], tag: bytes) -> None:
         if not texts:
             return
-        if self._unreported:
-            self._report_loss()
+        self._report_loss()
         prefix = timestamp(time.time()).encode() + b" stdout " + tag + b" "
-        lost = self._put(prefix + (b"\n" + prefix).join(texts) + b"\n")
-        self.lost += lost
-        self._unreported += lost
+        self.lost += self._put(prefix + (b"\n" + prefix).join(texts) + b"\n")
 
     def _report_loss(self) -> None:
-        lost, self._unreported = self._unreported, 0
-        if lost:
-            text = f"{timestamp(time.time())} stdout F [tfjob: lost {lost} bytes of output: writing the log failed]\n"
-            if self._put(text.encode()):
-                self._unreported = lost  # the disk is still full
+        if self.lost:
+            text = f"[tfjob: lost {self.lost} bytes of output: writing the log failed]"
+            if self._put(f"{timestamp(time.time())} stdout F {text}\n".encode()) == 0:
+                self.lost = 0
 
     def _put(self, data: bytes) -> int:
         """Append a record; return how many bytes were lost."""
@@ -129,15 +126,11 @@ class ContainerLog:
 
     def _rotate(self) -> None:
         try:
-            oldest = f"{self._path}.{self._files - 1}" if self._files > 1 else self._path
-            self._note_truncation(oldest)
+            self._note_truncation(f"{self._path}.{self._files - 1}")
             for number in range(self._files - 2, 0, -1):
                 if os.path.exists(f"{self._path}.{number}"):
                     os.rename(f"{self._path}.{number}", f"{self._path}.{number + 1}")
-            if self._files > 1:
-                os.rename(self._path, f"{self._path}.1")
-            else:
-                os.unlink(self._path)
+            os.rename(self._path, f"{self._path}.1")
         except OSError:
             return  # the file keeps growing, and the next record retries
         os.close(self._fd)
@@ -149,14 +142,7 @@ class ContainerLog:
         except FileNotFoundError:
             return
         marker = f"{os.path.dirname(self._path)}/truncated"
-        try:
-            with open(marker) as file:
-                gone += int(file.read() or 0)
-        except FileNotFoundError:
-            pass
-        with open(f"{marker}.tmp", "w") as file:
-            file.write(f"{gone}\n")
-        os.rename(f"{marker}.tmp", marker)
+        pod_files.write_json(marker, gone + (pod_files.read_json(marker) or 0))
 
 
 def _parts(line: bytes) -> list[bytes]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import time
+from http import client
 
 from . import lifecycle
 
@@ -76,8 +78,9 @@ class ContainerProbes:
         return kind not in self._specs or self._tallies[kind][0] is True
 
     def _waiting(self) -> list[ProbeKind]:
-        startup = self.started or None
-        return [kind for kind in self._due if kind not in self._attempts and lifecycle.may_run(kind, startup)]
+        # The other probes wait for the startup probe, which does not run again once it has succeeded.
+        allowed = [kind for kind in self._due if (kind == "startup") is not self.started]
+        return [kind for kind in allowed if kind not in self._attempts]
 
     def _begin(self, kind: ProbeKind) -> None:
         spec = self._specs[kind]
@@ -158,52 +161,33 @@ class _Attempt:
 
 def check(spec: Probe) -> str:
     """Make the HTTP request or the TCP connection of a probe; return the problem, or "" if it succeeds."""
-    address = spec["http"] if "http" in spec else spec["tcp"]
-    with socket.socket() as connection:
-        connection.connect((address["host"], address["port"]))
-        return _get(connection, spec["http"]) if "http" in spec else ""
+    if "http" in spec:
+        return get(spec["http"])
+    socket.create_connection((spec["tcp"]["host"], spec["tcp"]["port"])).close()
+    return ""
 
 
-def _get(connection: socket.socket, http: HttpGet) -> str:
+def get(http: HttpGet) -> str:
+    """Make a request like the kubelet, which does not verify certificates and accepts any status from 200 to 399."""
+    connection = client.HTTPConnection(http["host"], http["port"])
     if http["tls"]:
-        import ssl  # it is slow to load, and few probes need it
-
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # the kubelet does not verify certificates either
-        connection = context.wrap_socket(connection)
-    connection.sendall(request(http))
-    answer = b""
-    while not is_complete(answer) and (data := connection.recv(_ANSWER)):
-        answer += data
-    return problem_of(answer)
-
-
-def request(http: HttpGet) -> bytes:
-    """Return an HTTP request as the kubelet sends it; the probe's own headers replace the usual ones."""
+        context.verify_mode = ssl.CERT_NONE
+        connection = client.HTTPSConnection(http["host"], http["port"], context=context)
+    # The headers of the probe replace the usual ones.
     given = {name.lower() for name, _ in http["headers"]}
     usual = [("Host", f"{http['host']}:{http['port']}"), ("User-Agent", "kube-probe/tfjob"), ("Accept", "*/*")]
-    headers = [*http["headers"], *(pair for pair in usual if pair[0].lower() not in given), ("Connection", "close")]
-    lines = [f"GET {http['path']} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
-    return "\r\n".join(lines).encode()
-
-
-def is_complete(answer: bytes) -> bool:
-    """Return whether enough of a response has arrived; a server may leave the connection open after it."""
-    head, separator, body = answer.partition(b"\r\n\r\n")
-    if len(answer) >= _ANSWER or not separator:
-        return len(answer) >= _ANSWER
-    first, *lines = head.lower().split(b"\r\n")
-    fields = {name: value.strip() for name, _, value in (line.partition(b":") for line in lines)}
-    if b"chunked" in fields.get(b"transfer-encoding", b""):
-        return body.endswith(b"0\r\n\r\n")
-    length = fields.get(b"content-length", b"")
-    return len(body) >= int(length) if length.isdigit() else first.split()[1:2] in ([b"204"], [b"304"])
-
-
-def problem_of(answer: bytes) -> str:
-    """Return the problem of a response; empty if its status is from 200 to 399."""
-    words = answer.partition(b"\r\n")[0].split()
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        return "the response is not HTTP" if answer else "the connection was closed without a response"
-    return "" if 200 <= int(words[1]) < 400 else f"HTTP status {int(words[1])}"
+    connection.putrequest("GET", http["path"], skip_host=True, skip_accept_encoding=True)
+    for name, value in (*http["headers"], *(pair for pair in usual if pair[0].lower() not in given)):
+        connection.putheader(name, value.encode())
+    connection.putheader("Connection", "close")
+    connection.endheaders()
+    try:
+        response = connection.getresponse()
+        response.read(_ANSWER)
+    except client.RemoteDisconnected:
+        return "the connection was closed without a response"
+    except client.HTTPException:
+        return "the response is not valid HTTP"
+    return "" if 200 <= response.status < 400 else f"HTTP status {response.status}"

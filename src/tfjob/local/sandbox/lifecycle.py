@@ -83,8 +83,3 @@ def first_after(kind: ProbeKind, probe: Probe) -> float:
     if kind == "readiness":
         return probe["initialDelay"]
     return probe["period"] * max(1, math.ceil(probe["initialDelay"] / probe["period"]))
-
-
-def may_run(kind: ProbeKind, startup: bool | None) -> bool:
-    """Return whether a probe runs, given the verdict of the startup probe (True if there is none)."""
-    return (kind == "startup") == (startup is not True)

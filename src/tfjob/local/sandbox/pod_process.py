@@ -41,10 +41,9 @@ def main() -> None:
 
 
 def become_supervisor(pod_dir: str, *, forked: bool = False) -> NoReturn:
-    """Supervise a pod until it ends; read the secrets from stdin and write "ready" to stdout.
+    """Read the secrets from stdin, write "ready" to stdout, and supervise a pod until it ends.
 
-    `forked` means that this process is a fork of a fork server: programs that may start warm run in forks of this
-    process, in which this function raises container.Become.
+    In a fork of a fork server, warm programs run in forks of this process, which raise container.Become.
     """
     pod_dir = os.path.realpath(pod_dir)
     with open(0, "rb", closefd=False) as pipe:
@@ -132,7 +131,6 @@ class PodProcess:
         self._message = ""
         self._stopping = False  # the pod is to end
         self._deadline: float | None = None  # when SIGKILL follows SIGTERM
-        self._forced = False
         self._stopped = False  # a container was running when the pod was to end
         self._term = False  # SIGTERM has arrived and is not handled yet
         self._next_tick = 0.0
@@ -305,9 +303,7 @@ class PodProcess:
     def _kill_all(self, now: float) -> None:
         self._deadline = now + _KILL_PATIENCE
         for member in self._members:
-            if member.is_running:
-                self._forced = True
-                member.kill()
+            member.kill()
 
     def _finish(self) -> None:
         if not self.full:
@@ -332,13 +328,10 @@ class PodProcess:
             "containerStatuses": apps,
             "initContainerStatuses": [member.status() for member in self._init],
             "done": done,
-            "forced": self._forced,
             "stopped": self._stopped,
-            "logLost": sum(member.log_lost for member in self._members),
             "peakMemory": {member.name: member.peak_memory for member in self._members},
-            "cpuSeconds": sum(member.cpu_seconds for member in self._members),
             "pids": {member.name: member.workload_pid for member in self._members if member.workload_pid},
-            "binds": self._binds.summary() if self._binds else {"ports": [], "failed": []},
+            "ports": sorted(self._binds.ports) if self._binds else [],
             "warnings": self._warnings,
             "cold": {member.name: member.cold_because for member in self._members if member.cold_because},
             "forkFailed": next((member.fork_failed for member in self._members if member.fork_failed), ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 Level = Literal["full", "addresses", "ports"]
+Limits = Literal["cgroup", "poll", "off"]
 
 SCHEMA = 1
 
@@ -21,7 +22,7 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """The script or module that a fork of a fork server runs: `argv[at]`."""
+    """The script or module `argv[at]`, which a fork of a fork server runs instead of the whole command."""
 
     at: int
     module: bool
@@ -30,8 +31,7 @@ class WarmProgram(TypedDict):
 class ContainerPlan(TypedDict):
     """What a process needs to start in a container; every path is the host's.
 
-    `shownArgv` is `argv` without the values of Secrets. `hostProc` is a descriptor of the host's /proc, in which a
-    workload finds its pid on the host. A fork of a fork server runs `warm` instead of `argv`.
+    `shownArgv` is `argv` without the values of Secrets. `hostProc` is a descriptor of the host's /proc.
     """
 
     uid: str
@@ -65,10 +65,7 @@ class HttpGet(TcpSocket):
 
 
 class Probe(TypedDict):
-    """A probe with the kubelet's defaults filled in, in seconds; exactly one of `exec`, `http` and `tcp` is set.
-
-    `grace` is how long a container may take to stop if this probe fails; None means the pod's grace.
-    """
+    """A probe in seconds, with one of `exec`, `http` and `tcp`; if `grace` is None, the pod's grace period applies."""
 
     initialDelay: float
     period: float
@@ -85,10 +82,7 @@ ProbeKind = Literal["startup", "readiness", "liveness"]
 
 
 class ContainerSpec(TypedDict):
-    """One container: its command and its limits (`memory` in bytes, `cpu` in cores; 0 is unlimited).
-
-    A supervisor that is a fork of a fork server runs `warm`, which is the same program as `argv`.
-    """
+    """One container: its command and its limits (`memory` in bytes, `cpu` in cores; 0 is unlimited)."""
 
     name: str
     argv: list[str]
@@ -96,7 +90,7 @@ class ContainerSpec(TypedDict):
     mounts: list[Mount]
     memory: int
     cpu: float
-    limits: Literal["cgroup", "poll", "off"]
+    limits: Limits
     terminationMessagePath: str
     terminationMessagePolicy: str
     restartPolicy: NotRequired[str]
@@ -105,10 +99,7 @@ class ContainerSpec(TypedDict):
 
 
 class Tmpfs(TypedDict):
-    """A volume in memory: an emptyDir with medium Memory, or (`secret`) files from the secrets pipe.
-
-    `folders` are created before containers start, because they are mounted by subPath.
-    """
+    """A volume in memory: an emptyDir, or (`secret`) files from the secrets pipe; `folders` are mounted by subPath."""
 
     name: str
     path: str
@@ -138,7 +129,6 @@ class PodSpec(TypedDict):
     schema: int
     uid: str
     name: str
-    namespace: str
     hostname: str
     level: Level
     ip: str
@@ -161,29 +151,15 @@ class SecretFile(TypedDict):
 
 
 class Secrets(TypedDict):
-    """What the supervisor reads from the launch pipe and never writes to disk.
-
-    `argv` has the commands that contain values of Secrets; in spec.json they are without these values.
-    """
+    """What the supervisor reads from the launch pipe and never writes to disk, such as commands with secret values."""
 
     env: dict[str, dict[str, str]]
     files: dict[str, dict[str, SecretFile]]
     argv: NotRequired[dict[str, list[str]]]
 
 
-class Binds(TypedDict):
-    """The ports on which the pod listens, and the binds that failed."""
-
-    ports: list[int]
-    failed: list[dict[str, object]]
-
-
 class PodStatusFile(TypedDict):
-    """status.json: a Kubernetes PodStatus and, after it, what only a supervisor knows.
-
-    `cold` has the reason for each container that started cold although a warm start was requested; `forkFailed` is how
-    a warm start failed.
-    """
+    """status.json: a Kubernetes PodStatus, then what only a supervisor knows, such as the reasons for cold starts."""
 
     phase: str
     reason: str
@@ -192,13 +168,10 @@ class PodStatusFile(TypedDict):
     containerStatuses: list[dict[str, Any]]
     initContainerStatuses: list[dict[str, Any]]
     done: bool
-    forced: bool
     stopped: bool
-    logLost: int
     peakMemory: dict[str, int]
-    cpuSeconds: float
     pids: dict[str, int]
-    binds: Binds
+    ports: list[int]
     warnings: list[str]
     cold: dict[str, str]
     forkFailed: str

@@ -42,10 +42,7 @@ _POINT_NAME = ".tfjob-mount-point"
 
 
 def build(directory: str, mounts: Iterable[Mount], *, keep: Iterable[str] = ()) -> str:
-    """Assemble a container's root below `directory` and return its path; needs a private mount namespace.
-
-    `keep` names host paths that stay the host's own even if an overlay covers their parent.
-    """
+    """Assemble a container's root in a private mount namespace; overlays do not hide the host paths in `keep`."""
     root = _Root(directory, [directory, *keep])
     root.cover_slash()
     for mount in sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/")):

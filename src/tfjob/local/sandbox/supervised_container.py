@@ -35,15 +35,11 @@ class Member:
     def __init__(self, pod: PodProcess, spec: ContainerSpec, kind: str) -> None:
         self.name = spec["name"]
         self.is_sidecar = kind == "init" and spec.get("restartPolicy") == "Always"
-        self.state: dict[str, Any] = {
-            "waiting": {
-                "reason": "PodInitializing" if kind == "init" or pod.spec["initContainers"] else "ContainerCreating"
-            }
-        }
+        reason = "PodInitializing" if pod.spec["initContainers"] else "ContainerCreating"
+        self.state: dict[str, Any] = {"waiting": {"reason": reason}}
         self.last_state: dict[str, Any] = {}
         self.workload_pid = 0
         self.peak_memory = 0
-        self.cpu_seconds = 0.0
         self.cold_because = ""  # why it started cold although a warm start was requested
         self.fork_failed = ""  # how a warm start failed; later starts are cold
         self._pod = pod
@@ -59,7 +55,6 @@ class Member:
         self._may_start = True
         self._ever_started = False
         self._restart_at: float | None = None
-        self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
 
     @property
@@ -82,10 +77,6 @@ class Member:
     @property
     def polls_memory(self) -> bool:
         return self._run is not None and self._run.polls_memory
-
-    @property
-    def log_lost(self) -> int:
-        return self._lost_before + (self._run.log.lost if self._run else 0)
 
     def due_in(self, now: float) -> list[float]:
         """Return the seconds until each time at which `tick` or `start_if_due` has something to do."""
@@ -245,7 +236,7 @@ class Member:
         }
 
     def _probes(self, run: ContainerRun) -> ContainerProbes:
-        from .container_probes import ContainerProbes, check  # loaded only for containers that have probes
+        from .container_probes import ContainerProbes, check  # slow to load, and few containers have probes
 
         def start(probe: Probe) -> container.Container:
             plan = self._plan(probe.get("exec", []), run.group)
@@ -321,8 +312,7 @@ class Member:
                 run.wait_status, run.finished_at = event["exited"], event["at"]
                 run.stop_probes()
                 run.linger_until = time.monotonic() + _LINGER
-            elif "cpu" in event:
-                self.cpu_seconds += event["cpu"]
+            elif "peak" in event:
                 self.peak_memory = max(self.peak_memory, event["peak"])
             self._pod.changed()
         if not is_open:
@@ -336,7 +326,6 @@ class Member:
         run.log.close()
         self._run = None
         self.workload_pid = 0
-        self._lost_before += run.log.lost
         oom = run.out_of_memory or run.group.oom_kills() > 0
         self.peak_memory = max(self.peak_memory, run.group.peak())
         run.group.kill()

@@ -79,10 +79,7 @@ def alive(pod_dir: PathLike) -> bool:
 
 
 def stop(pod_dir: PathLike, grace: float | None = None) -> bool:
-    """Request SIGTERM and, after `grace` seconds (the pod's own grace if None), SIGKILL; return False if it is dead.
-
-    A later call can only shorten the grace; 0 kills immediately. The supervisor still records the true exit codes.
-    """
+    """Request SIGTERM and, after `grace` seconds (None: the pod's own), SIGKILL; return False if the pod has ended."""
     if not alive(pod_dir):
         return False
     if grace is not None:

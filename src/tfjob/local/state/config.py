@@ -33,7 +33,6 @@ import posixpath
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,6 @@ class ConfigError(Refusal):
     def __init__(self, path: Path, message: str, hint: str = "", *, key: str = "") -> None:
         super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
         self.path = path
-        self.key = key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +121,9 @@ def overlay(config: Config, file: Path) -> Config:
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    if base := environ.get("XDG_CONFIG_HOME"):
-        return Path(base) / "tfjob" / "config.toml"
-    if home := environ.get("HOME"):
-        return Path(home) / ".config" / "tfjob" / "config.toml"
-    return None
+    home = environ.get("HOME")
+    base = environ.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    return Path(base, "tfjob", "config.toml") if base else None
 
 
 def project_file(start: Path) -> Path | None:
@@ -160,22 +156,13 @@ def _read(file: Path) -> dict[str, Any]:
     import tomllib  # few projects have a configuration file
 
     try:
-        found = file.stat()
-        return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(file, f"is not valid TOML: {error}") from None
     except UnicodeDecodeError:
         raise ConfigError(file, "is not a UTF-8 text file") from None
     except OSError as error:
         raise ConfigError(file, f"cannot be read: {error.strerror}") from None
-
-
-@lru_cache(maxsize=8)
-def _parse(file: Path, version: tuple[int, ...]) -> dict[str, Any]:
-    """Read each version of a file once: checks, the driver and the storage of a run all load the configuration."""
-    import tomllib
-
-    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _image(name: str, value: object, file: Path) -> ImageEntry:
@@ -204,7 +191,7 @@ def _table(value: object, file: Path, key: str) -> dict[str, Any]:
 
 
 def _text(value: object, file: Path, key: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
         raise ConfigError(file, "must be a string in quotes", key=key)
     return value
 
@@ -226,19 +213,12 @@ def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
 
 
 def _variables(value: object, file: Path, key: str) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table of strings", 'Write env = { NAME = "value" }.', key=key)
-    for name, text in value.items():
-        if not isinstance(text, str):
-            raise ConfigError(file, "must be a string in quotes", key=f"{key}.{name}")
-    return dict(value)
+    return {name: _text(text, file, f"{key}.{name}") for name, text in _table(value, file, key).items()}
 
 
 def _folders(value: object, file: Path, key: str) -> dict[str, Path]:
-    if not isinstance(value, dict):
-        raise ConfigError(file, "must be a table of folders", 'Write folders = { "/opt/train" = "src" }.', key=key)
     found = {}
-    for inside, here in value.items():
+    for inside, here in _table(value, file, key).items():
         target = posixpath.normpath(inside)
         if not target.startswith("/") or target.strip("/") == "":
             raise ConfigError(file, "must be an absolute path in the image, below /", key=f'{key}."{inside}"')

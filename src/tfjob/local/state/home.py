@@ -5,45 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfjob.local.state.errors import Refusal
 
 
-@dataclass(frozen=True)
 class Home:
     """The state folder of this user. Other users cannot read it."""
 
-    path: Path
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Home:
-        """Return the folder that TFJOB_HOME names, else the platform's folder for user state."""
-        named = environ.get("TFJOB_HOME")
-        if named:
-            return cls(Path(named).expanduser().absolute())
-        if sys.platform == "darwin":
-            # Not ~/Library/Application Support: the reduced levels rewrite paths and do not support spaces.
-            return cls(Path.home() / ".tfjob")
-        state = environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return cls(Path(state) / "tfjob")
-
-    @property
-    def database(self) -> Path:
-        return self.path / "state.db"
-
-    @property
-    def claims(self) -> Path:
-        return self.path / "claims"
-
-    @property
-    def secrets(self) -> Path:
-        return self.path / "secrets"
-
-    @property
-    def fork_servers(self) -> Path:
-        return self.path / "fork-servers"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / "state.db"
+        self.claims = path / "claims"
+        self.secrets = path / "secrets"
+        self.fork_servers = path / "fork-servers"
 
     def run_folder(self, namespace: str, name: str, number: int) -> Path:
         """Return the folder of one run, such as `runs/default/mnist.1`."""
@@ -57,8 +32,14 @@ class Home:
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
+    """Return the folder that TFJOB_HOME names, else the platform's folder for user state."""
     try:
-        return Home.of(environ)
+        if named := environ.get("TFJOB_HOME"):
+            return Home(Path(named).expanduser().absolute())
+        if sys.platform == "darwin":
+            # Not ~/Library/Application Support: the reduced levels rewrite paths and do not support spaces.
+            return Home(Path.home() / ".tfjob")
+        return Home(Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "tfjob"))
     except RuntimeError:
         raise Refusal(
             "this user has no home folder", "Set TFJOB_HOME to the folder where tfjob should keep its state."

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from tfjob.local.sandbox.pod_spec import Level
-
-Limits = Literal["cgroup", "poll", "off"]
+from tfjob.local.sandbox.pod_spec import Level, Limits
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from runs join objects using (uid) join runs as roots on roots.uid = runs.root
 SELECT_KIND = "select data from objects where kind = ?"
 
 OwnerType = TypeVar("OwnerType", bound=OwnerObject)
+Found = TypeVar("Found")
 
 
 class _Envelope(Model, frozen=True, omit_defaults=False):
@@ -143,10 +144,7 @@ class Store:
         return found
 
     def run(self, uid: str) -> Run | None:
-        cache = self._cache()
-        if (Run, uid) not in cache:
-            cache[Run, uid] = next(iter(self._runs("objects.uid = :uid", {"uid": uid})), None)
-        return cast("Run | None", cache[Run, uid])
+        return self._once((Run, uid), lambda: next(iter(self._runs("objects.uid = :uid", {"uid": uid})), None))
 
     def runs(self, namespace: str | None = None, *, everything: bool = True) -> list[Run]:
         """Return the runs of one namespace or all, oldest first; without `everything` only those of current objects."""
@@ -155,10 +153,8 @@ class Store:
 
     def tree(self, root: str, *, everything: bool = False) -> list[Run]:
         """Return the current runs of a root, or all, the root first."""
-        cache, key = self._cache(), (("tree", everything), root)
-        if key not in cache:
-            cache[key] = self._runs("runs.root = :root and (current or :all)", {"root": root, "all": everything})
-        return list(cache[key])
+        condition, values = "runs.root = :root and (current or :all)", {"root": root, "all": everything}
+        return list(self._once((everything, root), lambda: self._runs(condition, values)))
 
     def unsettled(self) -> list[Run]:
         return self._runs("coalesce(roots.settled_until, 0) <= :now", {"now": time.time()})
@@ -238,10 +234,7 @@ class Store:
     # --- children -----------------------------------------------------------------------------------------------
 
     def children(self, kind: type[Child], owner: str) -> list[Child]:
-        cache = self._cache()
-        if (kind, owner) not in cache:
-            cache[kind, owner] = self._read(kind, "owner = ?", (owner,))
-        return list(cache[kind, owner])
+        return list(self._once((kind, owner), lambda: self._read(kind, "owner = ?", (owner,))))
 
     def owned(self, kind: str, owner: str) -> list[Stored]:
         """Return the current objects of one kind that an owner owns, oldest first, still encoded."""
@@ -314,13 +307,11 @@ class Store:
                 (about, now.timestamp(), now.timestamp(), warning, reason, message),
             )
 
-    def events(self, about: str, after: int = 0) -> list[tuple[int, RecordedEvent]]:
-        query = (
-            "select id, time, last, count, warning, reason, message from events where about = ? and id > ? order by id"
-        )
+    def events(self, about: str) -> list[RecordedEvent]:
+        query = "select time, last, count, warning, reason, message from events where about = ? order by id"
         return [
-            (id_, RecordedEvent(_time(first), _time(last), count, bool(warning), reason, message))
-            for id_, first, last, count, warning, reason, message in self.connection.execute(query, (about, after))
+            RecordedEvent(_time(first), _time(last), count, bool(warning), reason, message)
+            for first, last, count, warning, reason, message in self.connection.execute(query, (about,))
         ]
 
     # --- changes ------------------------------------------------------------------------------------------------
@@ -352,13 +343,15 @@ class Store:
         (others,) = self.connection.execute("pragma data_version").fetchone()
         return others, self._own_writes
 
-    def _cache(self) -> dict[tuple[Any, str], Any]:
-        """Return what was read since the last write: a driver reads many times per second, mostly without a change."""
+    def _once(self, key: tuple[Any, str], read: Callable[[], Found]) -> Found:
+        """Read once until the next write: a driver reads many times per second, mostly without a change."""
         now = self._version()
         if now != self._cached_at:
             self._cached.clear()
             self._cached_at = now
-        return self._cached
+        if key not in self._cached:
+            self._cached[key] = read()
+        return cast("Found", self._cached[key])
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:

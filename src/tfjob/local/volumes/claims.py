@@ -25,7 +25,6 @@ _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-READ_ONLY_MANY = "ReadOnlyMany"
 
 
 class ClaimError(Refusal):
@@ -52,7 +51,7 @@ class Claim:
 
     @property
     def read_only(self) -> bool:
-        return set(self.record.access_modes) == {READ_ONLY_MANY}
+        return set(self.record.access_modes) == {"ReadOnlyMany"}
 
 
 class Claims:

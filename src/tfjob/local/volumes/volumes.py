@@ -80,9 +80,6 @@ class Volumes:
     folders: dict[Path, int] = field(default_factory=dict)
     empty_files: list[Path] = field(default_factory=list)
 
-    def rewrites(self, container: str) -> dict[str, str]:
-        return {mount.target: str(mount.source) for mount in self.mounts[container]}
-
 
 @dataclass(frozen=True)
 class Context:
@@ -101,10 +98,7 @@ def resolve(
     variables: Mapping[str, Mapping[str, str]],
     images: Mapping[str, Mapping[str, Path]] | None = None,
 ) -> Volumes:
-    """Return the volumes of a pod; `variables` are the declared ones of each container, for subPathExpr.
-
-    `images` are folders in place of folders of each container's image; a volume at the same path replaces them.
-    """
+    """Return the volumes of a pod; `variables` are for subPathExpr, `images` maps folders of images to others."""
     made = Volumes()
     sources = {volume["name"]: _source(volume, context, made) for volume in context.pod.spec.get("volumes") or []}
     spec = context.pod.spec

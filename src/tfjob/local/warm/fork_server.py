@@ -110,10 +110,7 @@ def _open_files() -> set[str]:
 
 
 class _Server:
-    """The server's socket and clients; every message is one packet of JSON.
-
-    When a client connects, and before each fork, the server checks that the imported files have not changed.
-    """
+    """The server's socket and clients; every message is one packet of JSON."""
 
     def __init__(self, folder: str, imported: program.Imported, idle: float, starter: int) -> None:
         self._folder = folder
@@ -186,11 +183,9 @@ class _Server:
         return ""
 
     def _check(self, client: socket.socket) -> None:
-        """Tell the client why it gets no fork, and exit, if a fork would differ from a new import.
-
-        The thousands of files are checked at most once a second.
-        """
+        """Tell the client why it gets no fork, and exit, if a fork would differ from a new import."""
         changed, now = "", time.monotonic()
+        # There are thousands of files, so they are checked at most once a second.
         if now - self._looked_at >= _LOOK:
             changed, self._looked_at = self._imported.changed(), now
         if reason := changed or _danger():

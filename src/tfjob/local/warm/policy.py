@@ -47,11 +47,7 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A command, its environment variables, and the properties of its pod that the policy checks.
-
-    `program` is the file of `argv[0]` on this machine, empty if there is none; `containers` is the pod's number of
-    containers.
-    """
+    """A command and the properties of its pod; `program` is the file of `argv[0]`, empty if this machine has none."""
 
     argv: list[str]
     env: Mapping[str, str]

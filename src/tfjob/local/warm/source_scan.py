@@ -37,11 +37,7 @@ _LOG_LEVEL = re.compile(
 
 @dataclass(frozen=True)
 class ProgramText:
-    """What a program's source contains.
-
-    `sets` has the way and the name for each line that sets a variable, `log_levels` also the value for each line that
-    sets TensorFlow's log level.
-    """
+    """What a source contains: each variable that it sets, as (way, name), and each log level, as (way, name, value)."""
 
     imports_tensorflow: bool = False
     sets: tuple[tuple[str, str], ...] = ()
@@ -82,10 +78,7 @@ def read_program(program: Path, root: Path | None = None) -> ProgramText:
 def _scan(
     file: Path, _version: tuple[int, int, int] | None
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str, str]]]:
-    """Return the modules, variables and log levels of one file.
-
-    Each version of a file is scanned once: all replicas run the same program, which is checked until they can start.
-    """
+    """Return the modules, variables and log levels of one version of a file, scanned once for all replicas."""
     try:
         with file.open("rb") as opened:
             text = opened.read(MOST_BYTES).decode(errors="replace")

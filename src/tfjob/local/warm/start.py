@@ -58,10 +58,7 @@ class WarmStart:
         self._distrust = ""
 
     def launch(self, folder: Path, ready: Assembled) -> str | None:
-        """Fork a pod's supervisor if possible; return the value of the annotation.
-
-        If the value is cold, or None because the fork server is not ready yet, nothing was started.
-        """
+        """Fork a pod's supervisor and return its annotation: cold if nothing was started, None to call again later."""
         container = ready.spec["containers"][0]
         start = self._facts(ready, container)
         named = policy.program(start)

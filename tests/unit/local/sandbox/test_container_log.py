@@ -73,14 +73,6 @@ def test_rotation_keeps_the_newest_files_and_notes_what_is_gone(tmp_path: Path) 
     assert gone == (len(everything) - len(kept)) + prefix * (500 - kept.count(b"\n"))
 
 
-def test_one_file_only(tmp_path: Path) -> None:
-    log = ContainerLog(str(tmp_path), 100, 1)
-    for number in range(20):
-        log.feed(f"line {number}\n".encode())
-    log.close()
-    assert sorted(os.listdir(tmp_path)) == ["log", "truncated"]
-
-
 def test_a_folder_that_cannot_be_written_costs_the_output_only(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     log = ContainerLog(str(tmp_path / "file" / "below"), 1000, 3)

@@ -139,11 +139,3 @@ def test_a_verdict_changes_at_the_threshold(results: str, thresholds: tuple[int,
 )
 def test_the_first_run_respects_delay_and_period(kind: ProbeKind, delay: float, period: float, first: float) -> None:
     assert lifecycle.first_after(kind, probe(initialDelay=delay, period=period)) == first
-
-
-@pytest.mark.parametrize(
-    ("startup", "running"), [(None, ["startup"]), (False, ["startup"]), (True, ["readiness", "liveness"])]
-)
-def test_other_probes_wait_for_the_startup_probe(startup: bool | None, running: list[str]) -> None:
-    kinds: list[ProbeKind] = ["startup", "readiness", "liveness"]
-    assert [kind for kind in kinds if lifecycle.may_run(kind, startup)] == running
