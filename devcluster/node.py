@@ -151,7 +151,7 @@ class Node:
         ready = [one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready" and one["status"] == "True"]
         return any(heard >= self._begun for heard in ready)
 
-    def _wait(self, process: str, ready: Callable[[], bool], patience: float = 90) -> None:
+    def _wait(self, process: str, ready: Callable[[], bool], patience: float = 180) -> None:
         logs = [self.folder.logs / f"{self.name}{suffix}.log" for suffix in ("", f"-{process}")]
         deadline = time.monotonic() + patience
         while not ready():

@@ -127,7 +127,7 @@ def _start_dns(switch: Room, plane: ControlPlane, net: Network) -> None:
     switch.begin([Process("coredns", [build.binaries(parts.COREDNS) / "coredns", "-conf", corefile])])
 
 
-def _await_dns(folder: Folder, net: Network, patience: float = 30) -> None:
+def _await_dns(folder: Folder, net: Network, patience: float = 90) -> None:
     deadline = time.monotonic() + patience
     while not _resolves("kubernetes.default.svc.cluster.local", net.dns):
         if time.monotonic() > deadline:

@@ -172,11 +172,13 @@ def restarts() -> str:
         " another node.\n"
         f"- Each restart by the controller waits longer than the last: {waits} s. The delay resets after {streak_reset}"
         " without a restart. Replicas back off separately; a gang backs off as one. A replica that may have failed"
-        " because of another waits at least as long as that replica. An error does not count if a peer was still"
-        " waiting to restart or had come back less than a minute earlier.\n"
+        " because of another waits at least as long as that replica.\n"
+        "- An error does not fail the job if another replica was still waiting to restart, or had restarted less than a"
+        " minute earlier, because the error may follow from that. The replica restarts, which does not count against"
+        " `backoffLimit`.\n"
         "\n## A TfJob of tensorflow.org/v1alpha1\n\nThe replica type decides, and the `restartPolicy` of the template"
-        " is ignored. MASTER is the replica that `terminationPolicy.chief` names. An error of the MASTER does not count"
-        " if it follows the loss of another replica.\n\n"
+        " is ignored. MASTER is the replica that `terminationPolicy.chief` names. An error of the MASTER does not"
+        " fail the job if it follows the loss of another replica: the MASTER restarts.\n\n"
         + table(["replica ends with", "MASTER", "WORKER", "PS"], by_type)
     )
 

@@ -8,8 +8,8 @@ EXIT_CODES = {
     "SUCCEEDED": "success; for `run` and `wait`: the job succeeded",
     "FAILED": "the job failed, or did not reach the state of `wait --for`; for `doctor --on k8s` and"
     " `operator self-test`: a check failed",
-    "BAD_INPUT": "the command line, the manifest or the configuration is invalid, or this machine does not support it;"
-    " nothing was started",
+    "BAD_INPUT": "the command line, the manifest or the configuration is invalid, this machine does not support it, a"
+    " file cannot be read or written, or the cluster does not answer or rejects the request; the message says which",
     "NOT_FOUND": "the job, replica or claim does not exist",
     "TIMEOUT": "`--timeout` expired",
     "BUG": "an internal error (a bug in tfjob); `TFJOB_DEBUG=1` prints the traceback",

@@ -6,19 +6,19 @@ import gc
 import sys
 
 OBJECTS = 20_000
-"""How many more there may be before rubbish is looked for: most commands read, print and end. With Python's own 700
-that search is a fifth of a `ps` of a thousand runs."""
+"""Allocations between garbage collections. Most commands read, print and end: with Python's default of 700, collections
+take a fifth of a `ps` of a thousand runs."""
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit code."""
+    """Run the command line and end the process with its exit code."""
     gc.set_threshold(OBJECTS)
     try:
         from tfjob.cli.exit_codes import guarded
         from tfjob.cli.main import cli
 
         guarded(cli)
-    except KeyboardInterrupt:  # before `guarded` could see to it, or after
+    except KeyboardInterrupt:  # before or after `guarded` handles it
         sys.exit(130)
 
 

@@ -146,23 +146,14 @@ class Job:
     """The members of `tfjob.Job`, as coroutines where they read or change state."""
 
     def __init__(self, client: Client, record: Record) -> None:
+        self.name = record.name
+        self.namespace = record.namespace
+        self.id = record.id
         self._client = client
         self._record = record
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
-
-    @property
-    def name(self) -> str:
-        return self._record.name
-
-    @property
-    def namespace(self) -> str:
-        return self._record.namespace
-
-    @property
-    def id(self) -> str:
-        return self._record.id
 
     async def status(self) -> Status:
         return _status(await self._refresh())

@@ -93,25 +93,16 @@ class Job:
     """One job; properties and methods read its state at the time of the call."""
 
     def __init__(self, client: Client, job: aio.Job) -> None:
+        self.name = job.name
+        self.namespace = job.namespace
+        self.id = job.id
+        """The unique name of this run, such as `mnist.2`, which later runs of the job do not reuse."""
         self._client = client
         self._job = job
         self._call = client._call
 
     def __repr__(self) -> str:
         return repr(self._job)
-
-    @property
-    def name(self) -> str:
-        return self._job.name
-
-    @property
-    def namespace(self) -> str:
-        return self._job.namespace
-
-    @property
-    def id(self) -> str:
-        """The unique name of this run, such as `mnist.2`, which later runs of the job do not reuse."""
-        return self._job.id
 
     @property
     def status(self) -> Status:

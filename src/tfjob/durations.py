@@ -67,8 +67,14 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long a fork server may take to check the files that it has imported, or to fork."""
     fork_ready: timedelta = timedelta(seconds=10)
     """How long a fork may take to become the supervisor of its pod."""
+    fork_life: timedelta = timedelta(seconds=10)
+    """How long a forked program may take to reach its first line."""
     helper_program: timedelta = timedelta(seconds=10)
     """How long git, nvidia-smi or an interpreter may take to answer."""
+    database: timedelta = timedelta(seconds=10)
+    """How long a process waits while others write to the database."""
+    driver_rest: timedelta = timedelta(seconds=1)
+    """The interval between the checks of a driver while no file changes: the longest that a retry is late."""
 
     # --- the API server ---
 
@@ -91,6 +97,8 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The interval between checks for writes that no cache showed."""
     connect: timedelta = timedelta(seconds=10)
     """How long opening a connection may take, to an API server or to a proxy."""
+    read_retry: timedelta = timedelta(seconds=0.2)
+    """The longest delay before a failed read is retried for the first time; it doubles for each further retry."""
     longest_retry_after: timedelta = timedelta(seconds=30)
     """The longest pause that an API server may request; if it requests more, the caller gets the error."""
     error_body: timedelta = timedelta(seconds=10)
@@ -108,6 +116,8 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     # --- commands on a cluster ---
 
+    completion: timedelta = timedelta(seconds=2)
+    """How long the completion of a word in a shell may wait for a cluster."""
     look: timedelta = timedelta(seconds=1)
     """The interval between reads of a job and its logs, if no watch reports a change sooner."""
     last_words: timedelta = timedelta(seconds=5)
@@ -116,6 +126,12 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long a job may exist before a command reports that no operator handles it."""
     unnoticed: timedelta = timedelta(seconds=60)
     """How long an operator may take to notice an edit."""
+    usage: timedelta = timedelta(seconds=15)
+    """The interval between reads of the CPU and memory usage: the default interval of a metrics server."""
+    board_ready: timedelta = timedelta(seconds=120)
+    """How long the pod of a TensorBoard may take to become ready: its image must be pulled."""
+    board_events: timedelta = timedelta(seconds=3)
+    """How long a ready TensorBoard may take to find its first event file."""
     crd_served: timedelta = timedelta(seconds=30)
     """How long an API server may take to serve a new CRD."""
     handover: timedelta = timedelta(seconds=120)
@@ -137,9 +153,15 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The interval between renewals, and between the checks of a standby, which takes a released lease soon."""
     lease_attempt: timedelta = timedelta(seconds=3)
     """How long one renewal may take, so that a dead connection does not cost the lease."""
+    lease_release: timedelta = timedelta(seconds=1)
+    """How long the release of the lease may take when the leader stops."""
 
     # --- the rest of the operator ---
 
+    last_passes: timedelta = timedelta(seconds=0.8)
+    """How long running passes may take after a request to stop."""
+    last_events: timedelta = timedelta(seconds=0.5)
+    """How long writing the last events may take."""
     trust_check: timedelta = timedelta(seconds=30)
     """The interval between checks that the API server still trusts the webhook's certificate."""
     trust_retry: timedelta = timedelta(seconds=5)

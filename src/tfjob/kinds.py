@@ -15,7 +15,6 @@ MACHINE_SETTINGS = Settings(storage_for_all=True, local_tensorboard=True)
 
 
 def cluster_kinds(settings: Settings) -> list[TFJobKind]:
-
     return [TFJobKind(settings), TfJobKind(settings)]
 
 

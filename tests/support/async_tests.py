@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 
 P = ParamSpec("P")
 AsyncTest = Callable[..., Awaitable[None]]
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 120.0
 
 
 def async_test(

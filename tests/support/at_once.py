@@ -1,4 +1,4 @@
-"""Tests at once (`pytest -n auto --dist loadgroup`): how many, which share a process, which need the machine alone."""
+"""Tests at once (`pytest -n auto`): how many, which share a process, which need the machine alone."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
     # for all others before each of them.
     config.option.loadscopereorder = False
+    # With only `-n 2`, xdist would spread the tests of a file over processes that share clusters and namespaces.
+    if getattr(config.option, "dist", "") == "load":
+        config.option.dist = "loadgroup"
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -8,7 +8,7 @@
 Both clusters start when the first test asks for them and are taken down at the end. With pytest-xdist the processes of
 a run share them: the first that needs one starts it, the last one takes it down; no grouping is needed for that, but
 tests that change the cluster itself (drain a node, install the operator) belong in one group, which one file already
-is (`--dist loadgroup`). What a killed run left is taken down by the next one.
+is (`support.at_once`). What a killed run left is taken down by the next one.
 
 `--kubeconfig FILE` runs the same tests on a cluster that is already there, `--kubeconfig current` on that of KUBECONFIG
 or ~/.kube/config.

@@ -67,7 +67,7 @@ def changed_pods(client: Client, namespace: str, folder: Path, patch: Patch) -> 
         client.kubectl("delete", "mutatingwebhookconfiguration", name)
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)
 
 
 def _is_asked(client: Client, namespace: str, asked: threading.Event) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
@@ -10,11 +11,15 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tfjob.durations import VARIABLE
+
 ORDINARY_UID = 54321
 """An id that no account of the machine has."""
 SYSTEM_PYTHON = "/usr/bin/python3"
 SETTINGS = str(Path(__file__).parent / "settings")
 """XDG_CONFIG_HOME of the tests: fork servers end with their run."""
+PATIENT = ("fork_server_answer", "fork_ready", "fork_life", "helper_program", "database", "completion")
+"""Limits that a busy machine could reach although nothing is wrong."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Installed:
     def environment(self, home: Path) -> dict[str, str]:
         """A plain environment with a state folder of its own; what a killed TensorFlow leaves goes to our TMPDIR."""
         plain = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TFJOB_HOME": str(home)}
+        plain[VARIABLE] = json.dumps(dict.fromkeys(PATIENT, 60))
         scratch = {"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {}
         settings = {"XDG_CONFIG_HOME": SETTINGS} if self.uid is None else {}
         return {**plain, **scratch, **settings, **self.env}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +19,7 @@ from urllib.request import urlopen
 import yaml
 
 from devcluster.client import Client
+from support.ports import free_port
 from support.room import Room, room
 from support.running import wait_until
 from tfjob.durations import VARIABLE
@@ -29,7 +28,6 @@ READY, LEADS, WAITS, LOST = "workers started", "lease acquired", "waiting for th
 """Messages of the log that tests wait for; their times count, so no metric can replace them."""
 TOOL = ("-m", "tfjob")
 Lengths = Mapping[str, float | Sequence[float]]
-_ports = itertools.count()
 
 
 class OperatorProcess:
@@ -82,7 +80,7 @@ class OperatorProcess:
             lambda: f"no {text!r} in:\n" + "\n".join(self.lines),
         )
         if not self.said(text):
-            self._reader.join(5)
+            self._reader.join(60)
         assert self.said(text), "\n".join(self.lines)
 
     def signal(self, number: Signals) -> None:
@@ -98,7 +96,7 @@ class OperatorProcess:
     def finish(self, timeout: float = 90) -> int:
         """Waits for its end and returns its exit code."""
         code = self.process.wait(timeout)
-        self._reader.join(5)
+        self._reader.join(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -106,7 +104,7 @@ class OperatorProcess:
     def ask(self, path: str, port: int = 0) -> tuple[int, str]:
         """What its probes, or its metrics, answer: code and text."""
         try:
-            with urlopen(f"http://127.0.0.1:{port or self.health}{path}", timeout=10) as answer:
+            with urlopen(f"http://127.0.0.1:{port or self.health}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:
@@ -179,22 +177,6 @@ def with_token(token: str, kubeconfig: Path, folder: Path, namespace: str = "") 
     for context in config["contexts"]:
         context["context"]["namespace"] = namespace or "default"
     return _written(config, folder / "token.kubeconfig")
-
-
-def free_port() -> int:
-    """A port that nobody listens at, and that nobody is given before it is used.
-
-    It is of this process of the tests alone, and outside of the range from which the kernel gives ports.
-    """
-    first = 11000 + 1000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    while True:
-        port = first + next(_ports) % 1000
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 def _written(config: dict[str, Any], file: Path) -> Path:

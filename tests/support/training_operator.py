@@ -22,7 +22,7 @@ import yaml
 from devcluster import build
 from devcluster.client import Client, KubectlFailed
 from devcluster.parts import TRAINING_OPERATOR
-from support.operating import free_port
+from support.ports import free_port
 from support.room import job
 from support.running import wait_until
 from support.served import served

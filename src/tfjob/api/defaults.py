@@ -13,7 +13,6 @@ from tfjob.api.types import CONTAINER_NAME, DEFAULT_PORT, PORT_NAME, PS, PS_PORT
 
 NAMESPACE = "default"
 CLEAN_POD_POLICY = "Running"
-RESTART_POLICY, SERVER_RESTART_POLICY = "Never", "Always"
 PS_VOLUME, PS_FOLDER = "ps-config-volume", "/ps-server"
 """The volume with the program of a default parameter server, and its mount path."""
 
@@ -23,22 +22,18 @@ def with_defaults(job: TFJob) -> TFJob:
     for name, spec in job.spec.tf_replica_specs.items():
         is_ours = serves_by_default(job, name, spec)
         needs_port = origin(job).tf_config and not is_ours
-        policy = SERVER_RESTART_POLICY if is_ours else RESTART_POLICY
-        replicas.setdefault(canonical_type(name), _replica(spec, needs_port, policy))
+        own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
+        replica = ReplicaSpec(
+            replicas=spec.count,
+            restart_policy=spec.restart_policy or own_policy or ("Always" if is_ours else "Never"),
+            template=spec.template and _template(spec.template, needs_port),
+        )
+        replicas.setdefault(canonical_type(name), replica)
     run_policy = replace(job.spec.run_policy, clean_pod_policy=job.spec.run_policy.clean_pod_policy or CLEAN_POD_POLICY)
     return replace(
         job,
         metadata=replace(job.metadata, namespace=job.metadata.namespace or NAMESPACE),
         spec=replace(job.spec, tf_replica_specs=replicas, run_policy=run_policy),
-    )
-
-
-def _replica(spec: ReplicaSpec, needs_port: bool, policy: str) -> ReplicaSpec:
-    own_policy = (spec.template or {}).get("spec", {}).get("restartPolicy")
-    return ReplicaSpec(
-        replicas=spec.count,
-        restart_policy=spec.restart_policy or own_policy or policy,
-        template=_template(spec.template, needs_port) if spec.template else spec.template,
     )
 
 

@@ -13,6 +13,7 @@ from tfjob.api.problems import Path, Problem, path_text, problem_at
 from tfjob.api.suggest import did_you_mean, one_of
 
 POD_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -31,6 +32,10 @@ def pod_problems(pod: Mapping[str, Any], path: Path, brought: Iterable[str] = ()
     volumes = pod.get("volumes", [])
     yield from _nul_problems(pod, path)
     yield from one_of_problem(pod.get("restartPolicy"), POD_RESTART_POLICIES, (*path, "restartPolicy"))
+    yield from one_of_problem(pod.get("dnsPolicy") or None, DNS_POLICIES, (*path, "dnsPolicy"))
+    if pod.get("dnsPolicy") == "None" and not (pod.get("dnsConfig") or {}).get("nameservers"):
+        message = "None needs at least one DNS server"
+        yield problem_at((*path, "dnsPolicy"), message, "add it to dnsConfig.nameservers, or remove dnsPolicy")
     yield from at_least(pod, "terminationGracePeriodSeconds", 0, path)
     yield from at_least(pod, "activeDeadlineSeconds", 1, path)
     yield from _volume_problems(volumes, (*path, "volumes"))
@@ -52,7 +57,7 @@ def mount_problems(mounts: Iterable[Mapping[str, Any]], volumes: Any, path: Path
         name, target = mount.get("name"), mount.get("mountPath")
         if name and name not in known:
             hint = did_you_mean(name, known) or "add it to volumes"
-            yield problem_at((*where, "name"), f"there is no volume {name}", hint)
+            yield problem_at((*where, "name"), f"there is no volume '{name}'", hint)
         if target is not None and not target.startswith("/"):
             yield problem_at((*where, "mountPath"), f"must be an absolute path, not {target!r}")
         if ".." in str(mount.get("subPath", "")).split("/"):
@@ -148,7 +153,9 @@ def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Pro
             if amounts[group, name] < 0:
                 yield problem_at(where, f"must be 0 or more, not {quantity}")
             if name == "memory" and 0 < amounts[group, name] < 1:
-                yield problem_at(where, f"is {quantity}, which is less than one byte", "the suffix m means thousandths")
+                yield problem_at(
+                    where, f"is {quantity}, which is less than one byte", "m means thousandths, Mi mebibytes"
+                )
     for (group, name), amount in amounts.items():
         if group == "requests" and amount > amounts.get(("limits", name), amount):
             request, limit = resources["requests"][name], resources["limits"][name]
@@ -172,7 +179,7 @@ def _volume_problems(volumes: Iterable[Mapping[str, Any]], path: Path) -> Iterat
 
 def _twice(name: Any, seen: dict[str, str], path: Path, what: str) -> Iterator[Problem]:
     if name in seen:
-        yield problem_at(path, f"there is already {what} {name} ({seen[name]})", "change one of them")
+        yield problem_at(path, f"there is already {what} '{name}' ({seen[name]})", "change one of them")
     elif name:
         seen[name] = path_text(path[-3:-1])
 

@@ -47,7 +47,7 @@ class InvalidManifest(UserError):
         self.problems = tuple(problems)
         self.warnings: tuple[Problem, ...] = tuple(warnings)
         lines = [str(problem) for problem in self.problems]
-        several = f"{len(lines)} errors, nothing was started"
+        several = f"found {len(lines)} errors, so nothing was done:"
         super().__init__(lines[0] if len(lines) == 1 else "\n  ".join((several, *lines)))
 
     def __str__(self) -> str:

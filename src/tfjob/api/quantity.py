@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
 _BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
 _WHOLE = {letter: 1000**power for power, letter in enumerate("kMGTPE", 1)}
-_DECIMAL = {**{letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)}, **_WHOLE}
+_PARTS = {letter: Fraction(1, 1000**power) for power, letter in enumerate("mun", 1)}
+_UNITS = {**_PARTS, **_WHOLE, **_BINARY}
 
 
 def parse(value: str | float) -> Fraction:
@@ -20,23 +21,17 @@ def parse(value: str | float) -> Fraction:
         raise ValueError(
             f"{value!r} is not a valid quantity; examples are 500m, 1.5, 2Gi and 100M{_likely(str(value))}"
         )
-    digits, binary, decimal, exponent = match.groups()
-    amount = Fraction(digits)
-    if binary:
-        amount *= _BINARY[binary]
-    elif decimal:
-        amount *= _DECIMAL[decimal]
-    elif exponent:
-        amount *= Fraction(10) ** int(exponent)
-    return amount
+    digits, suffix, exponent = match.groups()
+    unit = Fraction(10) ** int(exponent) if exponent else _UNITS.get(suffix, 1)
+    return Fraction(digits) * unit
 
 
 def total(values: Sequence[str | float]) -> str:
     """Return the sum as Kubernetes writes it: with the largest suffix that leaves an integer, binary like the first."""
     amount = sum(map(parse, values), Fraction())
     if amount.denominator > 1:
-        letter = next((letter for letter in "mu" if (amount / _DECIMAL[letter]).denominator == 1), "n")
-        return f"{math.ceil(amount / _DECIMAL[letter])}{letter}"
+        letter = next((letter for letter in "mu" if (amount / _PARTS[letter]).denominator == 1), "n")
+        return f"{math.ceil(amount / _PARTS[letter])}{letter}"
     units = _BINARY if str(values[0]).endswith("i") else _WHOLE
     suffix = next((suffix for suffix in reversed(units) if amount and amount % units[suffix] == 0), "")
     return f"{amount / units[suffix] if suffix else amount}{suffix}"
@@ -47,12 +42,12 @@ def whole(value: str | float) -> int:
     return math.ceil(parse(value))
 
 
-def amount_or_zero(value: str | float) -> float:
-    """Return the amount; 0 if the quantity is invalid, which validation reports."""
+def amount_or_zero(value: str | float) -> Fraction:
+    """Return the exact amount; 0 if the quantity is invalid, which validation reports."""
     try:
-        return float(parse(value))
+        return parse(value)
     except ValueError:
-        return 0.0
+        return Fraction()
 
 
 def _likely(text: str) -> str:

@@ -73,9 +73,8 @@ def validate(job: TFJob) -> list[Problem]:
 def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     metadata = job.metadata
     if not metadata.name:
-        yield Problem(
-            "metadata.name", "is missing", "give the job a name (generateName is not supported), or pass --name"
-        )
+        hint = "give the job a name (generateName is not supported), or pass --name"
+        yield Problem("metadata.name", "is missing", hint)
     else:
         yield from _name_problems(job)
         yield from _child_name_problems(job)
@@ -138,7 +137,7 @@ def _child_name_problems(job: TFJob) -> Iterator[Problem]:
     longest = max(names, key=len, default="")
     if len(longest) > MAX_NAME >= len(job.metadata.name):
         over = len(longest) - MAX_NAME
-        message = f"the child name {longest} would be {len(longest)} characters long, but the maximum is {MAX_NAME}"
+        message = f"the child name '{longest}' would be {len(longest)} characters long, but the maximum is {MAX_NAME}"
         hint = f"shorten the name of the job by {over}, to at most {len(job.metadata.name) - over} characters"
         yield Problem("metadata.name", message, hint)
 
@@ -171,10 +170,10 @@ def _replica_problems(job: TFJob, name: str, spec: ReplicaSpec) -> Iterator[Prob
     path: Path = (*_REPLICAS, name)
     canonical = canonical_type(name)
     if canonical not in REPLICA_TYPES and not origin(job).is_v1alpha1:  # v1alpha1 names its own three
-        yield problem_at(path, f"unknown replica type {name}", suggestion(name, REPLICA_TYPES))
+        yield problem_at(path, f"unknown replica type '{name}'", suggestion(name, REPLICA_TYPES))
     elif name != canonical and job.metadata.labels.get(KUEUE_QUEUE):
         # Kueue reads the keys as stored: a job with no other type stays suspended forever, without an explanation.
-        yield problem_at(path, f"Kueue does not recognize the replica type {name}", f"write {canonical}", warning=True)
+        yield problem_at(path, f"Kueue does not know the replica type '{name}'", f"write {canonical}", warning=True)
     yield from at_least({"replicas": spec.replicas}, "replicas", 0, path)
     yield from one_of_problem(spec.restart_policy, RESTART_POLICIES, (*path, "restartPolicy"))
     if spec.template is None:

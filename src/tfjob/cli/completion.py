@@ -5,6 +5,7 @@ Completion must not fail, change state or start processes. If names cannot be lo
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-PATIENCE_SECONDS = 2.0
 LATEST = "@latest"  # the same as in jobs.find, which is slow to import
 
 
@@ -58,7 +58,7 @@ class Known(click.types.StringParamType):
 
 
 def _jobs(ctx: click.Context) -> list[str]:
-    return sorted(target.job_names(*_place(ctx), PATIENCE_SECONDS))
+    return sorted(target.job_names(*_place(ctx), _patience()))
 
 
 def _replicas(ctx: click.Context) -> list[str]:
@@ -66,8 +66,14 @@ def _replicas(ctx: click.Context) -> list[str]:
 
     on, namespace = _place(ctx)
     job: Any = ctx.params.get("job")
-    with target.open_backend(on, namespace, write=False, seconds=PATIENCE_SECONDS) as there:
+    with target.open_backend(on, namespace, write=False, seconds=_patience()) as there:
         return replica_names(there.find(job).object)
+
+
+def _patience() -> float:
+    from tfjob.durations import durations_from
+
+    return durations_from(os.environ).completion.total_seconds()
 
 
 def _place(ctx: click.Context) -> tuple[On, str]:

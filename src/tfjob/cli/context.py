@@ -35,30 +35,44 @@ TALKATIVE = {
     "wait": "Print nothing; use the exit code.",
 }
 """The commands that have `-q`, and its help."""
+
+
+class WholeNumber(click.IntRange):
+    """A range of whole numbers, in words that help and errors share."""
+
+    name = "number"
+
+    def _describe_range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"use a whole number ({self._describe_range()}), not {value!r}", param, ctx)
+
+
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 LONGEST = timedelta(days=36500).total_seconds()
 
 
-def on_option(command: Command) -> Command:
-    return click.option(
-        "--on",
-        default="local",
-        envvar="TFJOB_ON",
-        show_default=True,
-        metavar="WHERE",
-        callback=place,
-        help="Target: local (this machine), k8s or k8s:CONTEXT (a cluster).",
-    )(command)
-
-
-def place(ctx: click.Context, param: click.Parameter, value: str | None) -> On | None:
-    """Parse the value of an `--on` option; a click callback."""
-    if value is None:
-        return None
+def place(value: str) -> On:
+    """Parse the value of an `--on` option."""
     try:
         return target.parse_target(value)
     except InvalidRequest as error:
-        raise click.BadParameter(error.message, ctx, param) from None
+        raise click.BadParameter(error.message) from None
+
+
+on_option = click.option(
+    "--on",
+    default="local",
+    envvar="TFJOB_ON",
+    show_default=True,
+    metavar="WHERE",
+    type=place,
+    help="Target: local (this machine), k8s or k8s:CONTEXT (a cluster).",
+)
 
 
 def namespace_option(text: str, default: str = "") -> Callable[[Command], Command]:
@@ -68,28 +82,26 @@ def namespace_option(text: str, default: str = "") -> Callable[[Command], Comman
         default=default,
         show_default=bool(default),
         metavar="NAME",
-        callback=valid_namespace,
+        type=valid_namespace,
         help=text,
     )
 
 
 def place_options(command: Command) -> Command:
-    return on_option(namespace_option("Namespace; default: `default` or, on a cluster, that of the context.")(command))
+    return on_option(
+        namespace_option("Namespace; default: `default`, on a cluster that of the kubeconfig context.")(command)
+    )
 
 
 def job_options(command: Command) -> Command:
     return place_options(output_option(command))
 
 
-def valid_namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Reject an invalid namespace, because it becomes the name of a folder; a click callback."""
+def valid_namespace(value: str) -> str:
+    """Return a namespace. Reject an invalid one, because it becomes the name of a folder."""
     if value and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
-        raise click.BadParameter(f"invalid namespace {value!r}: use lowercase letters, digits and '-'", ctx, param)
+        raise click.BadParameter(f"invalid namespace {value!r}: use lowercase letters, digits and '-'")
     return value
-
-
-def output_option(command: Command) -> Command:
-    return output_choice("text", "json", "yaml")(command)
 
 
 def output_choice(*kinds: str) -> Callable[[Command], Command]:
@@ -97,6 +109,9 @@ def output_choice(*kinds: str) -> Callable[[Command], Command]:
     return click.option(
         "-o", "--output", type=click.Choice(kinds), default=kinds[0], show_default=True, help="Output format."
     )
+
+
+output_option = output_choice("text", "json", "yaml")
 
 
 def open_backend(on: On, namespace: str, *, write: bool) -> AbstractContextManager[SyncBackend[Any]]:
@@ -128,9 +143,9 @@ def until_interrupted() -> Iterator[None]:
 
 
 def print_outages() -> None:
-    from tfjob.cli.notices import Outages, show_troubles
+    from tfjob.cli.notices import show_troubles
 
-    show_troubles(Outages(lambda text: click.echo(text, err=True)))
+    show_troubles(lambda text: click.echo(text, err=True))
 
 
 def is_quiet() -> bool:
@@ -168,21 +183,15 @@ def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 
 def _be_plain(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if not value:
-        return
-    os.environ["NO_COLOR"] = "1"  # other libraries read it too
-    place: click.Context | None = ctx
-    while place is not None:
-        place.color = False
-        place = place.parent
+    if value:
+        os.environ["NO_COLOR"] = "1"  # other libraries read it too
+        ctx.color = False
 
 
-def time_span(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
-    """Parse a duration: a number with a unit, or seconds without one; a click callback."""
-    if value is None:
-        return None
+def time_span(value: str) -> timedelta:
+    """Parse a duration: a number with a unit, or seconds without one."""
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)([smhdw]?)", value, re.ASCII)
     if match is None:
         example = "use a number and a unit (s, m, h, d or w), such as 90s or 30d"
-        raise click.BadParameter(f"invalid duration {value!r}: {example}", ctx, param)
+        raise click.BadParameter(f"invalid duration {value!r}: {example}")
     return timedelta(seconds=min(float(match[1]) * UNITS[match[2]], LONGEST))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 EXAMPLES = {
     "init": (
         ("tfjob init", "write tfjob.yaml and train.py to this folder"),
@@ -99,6 +101,10 @@ EXAMPLES = {
 def epilog(path: str) -> str | None:
     if path not in EXAMPLES:
         return None
-    width = max(len(line) for line, _ in EXAMPLES[path])
-    lines = [f"  {line:<{width}}   {words}" for line, words in EXAMPLES[path]]
-    return "\n".join(["\b", "Examples:", *lines])
+    return "\n".join(["\b", "Examples:", *listed(dict(EXAMPLES[path]))])
+
+
+def listed(commands: Mapping[str, str]) -> list[str]:
+    """Return indented lines with command lines and what they do."""
+    width = max(map(len, commands))
+    return [f"  {command:<{width}}   {words}" for command, words in commands.items()]

@@ -61,7 +61,7 @@ def guarded(command: Callable[..., Any]) -> NoReturn:
 
 def _code_of(command: Callable[..., Any]) -> int:
     try:
-        code = command(prog_name="tfjob", standalone_mode=False)
+        code = command(prog_name="tfjob", standalone_mode=False, color=colour())
     except click.exceptions.Exit as done:
         return done.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tfjob import __version__
-from tfjob.cli.exit_codes import colour
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -46,13 +45,9 @@ COMMANDS = {
     "version": Entry("commands.version", "Show the versions of tfjob and of a cluster."),
     "volume": Entry("commands.volume", "List or delete the claims on this machine."),
     "completion": Entry("completion", "Print a shell completion script."),
-    "debug-dump": Entry("commands.debug_dump", "Collect files for a bug report, without secrets."),
+    "debug-dump": Entry("commands.debug_dump", "Collect the files for a bug report; secrets are replaced."),
     "operator": Entry("commands.operator", "Install, remove or run the Kubernetes operator."),
 }
-
-
-def attribute(name: str) -> str:
-    return {"exec": "exec_"}.get(name, name.replace("-", "_"))
 
 
 class LazyGroup(click.Group):
@@ -67,13 +62,8 @@ class LazyGroup(click.Group):
             return None
         from tfjob.cli.context import equipped
 
-        command: click.Command = getattr(import_module(f"tfjob.cli.{entry.module}"), attribute(cmd_name))
-        return equipped(command, cmd_name)
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        return super().make_context(info_name, args, parent, **{"color": colour(), **extra})
+        function = "exec_" if cmd_name == "exec" else cmd_name.replace("-", "_")
+        return equipped(getattr(import_module(f"tfjob.cli.{entry.module}"), function), cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem

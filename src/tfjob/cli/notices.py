@@ -11,38 +11,27 @@ from typing import TextIO
 
 
 class Troubles(logging.Handler):
-    """A log handler that reports each warning once."""
+    """A log handler that reports each warning once, and each cause of a retry, which several watches may share."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        self._told: set[str] = set()
+        self._said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = self.words(record)
-        if text not in self._told:
-            self._told.add(text)
+        # The cause of a retry is the exception of a record, or one among its arguments.
+        causes = [*(record.exc_info or ()), *(record.args or ())]
+        error = next((one for one in causes if isinstance(one, Exception)), None)
+        text = f"{error}; retrying" if error else record.getMessage()
+        if text not in self._said:
+            self._said.add(text)
             self._say(text)
 
-    def words(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        return f"{error}; retrying" if error else record.getMessage()
 
-
-class Outages(Troubles):
-    """Reports a cluster outage once, without the retry delay."""
-
-    def words(self, record: logging.LogRecord) -> str:
-        """Return the cause, which several broken watches share."""
-        error = record.exc_info[1] if record.exc_info else None
-        causes = [arg for arg in record.args or () if isinstance(arg, str) and arg.startswith(" (")]
-        return f"{causes[0].strip(' ()') if causes else error or record.getMessage()}; retrying"
-
-
-def show_troubles(troubles: Troubles, file: Path | None = None) -> None:
-    """Send warnings of this process to `troubles`, and its whole log to `file` if given."""
+def show_troubles(say: Callable[[str], None], file: Path | None = None) -> None:
+    """Pass the warnings of this process to `say`, and write its whole log to `file` if given."""
     logger = logging.getLogger("tfjob")
-    logger.handlers[:] = [troubles, *(one for one in logger.handlers if isinstance(one, _Everything))]
+    logger.handlers[:] = [Troubles(say), *(one for one in logger.handlers if isinstance(one, _Everything))]
     logger.propagate = False
     if file is not None:
         logging.raiseExceptions = False  # a full disk must not print tracebacks

@@ -23,7 +23,7 @@ class NameInUse(UserError):
         self.namespace = namespace
         self.can_change = can_change
         when = f" (since {since:%Y-%m-%d %H:%M:%S} UTC)" if since else ""
-        super().__init__(f"{'Deployment' if can_change else 'job'} {name} exists and is {state}{when}")
+        super().__init__(f"{'Deployment' if can_change else 'job'} '{name}' exists and is {state}{when}")
 
 
 class Named(Protocol):
@@ -56,7 +56,7 @@ def find(jobs: Sequence[Job], name: str) -> Job | None:
     if len(starting) == 1:
         return _current(next(iter(starting.values())))
     if starting:
-        raise NotFound(f"{name} is ambiguous: it could be {', '.join(sorted(starting))}", "Type more of the name.")
+        raise NotFound(f"'{name}' is ambiguous: it could be {', '.join(sorted(starting))}", "Type more of the name.")
     return None
 
 
@@ -67,10 +67,12 @@ def _current(jobs: Sequence[Job]) -> Job:
 def not_found(
     jobs: Sequence[Named], name: str, namespace: str, elsewhere: Collection[str], options: str = ""
 ) -> NotFound:
-    message = f"no job{'' if name == LATEST else ' ' + name} in namespace {namespace}"
+    message = f"no job '{name}' in namespace '{namespace}'" if name else "the job name is empty"
+    if name == LATEST:
+        message = f"there are no jobs in namespace '{namespace}'"
     others = sorted(set(elsewhere) - {namespace})
     if others:
-        return NotFound(message, f"Namespace {others[0]} has one: add -n {others[0]}.")
+        return NotFound(message, f"Namespace '{others[0]}' has one: add -n {others[0]}.")
     known = {job.name for job in jobs}
     if near := difflib.get_close_matches(name, known, n=1):
         return NotFound(message, f"Did you mean {near[0]}?")

@@ -15,7 +15,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
-    from tfjob.jobs.backend import Line, Record, Replica
+    from tfjob.jobs.backend import Record, Replica
 
 
 OUTPUT_VERSION = "tfjob/v1"
@@ -62,10 +62,6 @@ def replica_shape(replica: Replica) -> dict[str, Any]:
 def event_shape(event: RecordedEvent) -> dict[str, Any]:
     kind = {"type": "Warning" if event.warning else "Normal"}
     return _fields(("time", "last", "count"), event) | kind | _fields(("reason", "message"), event)
-
-
-def log_line_shape(line: Line) -> dict[str, Any]:
-    return {"apiVersion": OUTPUT_VERSION, "kind": "LogLine", **line._asdict()}
 
 
 def retry_rules() -> tuple[list[dict[str, str]], list[dict[str, str]]]:

@@ -68,6 +68,7 @@ class ForwardRequest:
 class Place(Protocol):
     """A target that runs pods, in one namespace."""
 
+    namespace: str
     find: Callable[[str], Awaitable[Record]]
     """Find a job by name. Raises NotFound."""
 
@@ -172,7 +173,8 @@ async def forward(
                 server = await forwarding.listen(request.address, pair)
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-                raise InvalidRequest(f"cannot listen on port {pair.local} of {request.address}: {why}") from None
+                hint = f"Choose another local port, or :{pair.remote} for any free one."
+                raise InvalidRequest(f"cannot listen on port {pair.local} of {request.address}: {why}", hint) from None
             servers.callback(server.close)
             names = [socket.getsockname() for socket in server.sockets]
             found += [Forwarded(name[0], name[1], pod_port) for name in names]
@@ -207,11 +209,11 @@ async def resolve(place: Place, name: str) -> Target:
 def _job_target(place: Place, record: Record, replica: str) -> Target:
     match = _REPLICA.fullmatch(replica)
     if replica and match is None:
-        raise NotFound(f"{record.id} has no replica {replica}", "Use TYPE-INDEX, such as worker-0.")
+        raise NotFound(f"{record.id} has no replica '{replica}'", "Use TYPE-INDEX, such as worker-0.")
     task = Task(CANONICAL_TYPE[match[1]], int(match[2])) if match else representative(record.job)
     if match and task not in (known := desired(record.job)):
         raise NotFound(
-            f"{record.id} has no replica {replica}", f"Its replicas: {', '.join(one.name for one in known)}."
+            f"{record.id} has no replica '{replica}'", f"Its replicas: {', '.join(one.name for one in known)}."
         )
     if task is None or not record.current:
         raise NotFound(f"{record.id} has no running replica")
@@ -229,7 +231,7 @@ async def _owner_target(place: Place, owner: Deployment | Service, pod: str = ""
         known = [one.metadata.name for one in await place.pods_of(owner)]
         if pod not in known:
             hint = did_you_mean(pod, known).capitalize() or f"Its pods: {', '.join(known) or 'none'}."
-            raise NotFound(f"{label} has no pod {pod}", hint)
+            raise NotFound(f"{label} has no pod '{pod}'", hint)
         return _pod_target(place, pod)
     advice = ""
     owners = {owner.metadata.uid: owner.metadata.name, **{one.uid: one.name for one in owner.metadata.owner_references}}
@@ -251,7 +253,9 @@ def _pod_target(place: Place, name: str) -> Target:
 async def _object(place: Place, kind: type[Any], name: str) -> Any:
     known = {one.metadata.name: one for one in await place.objects(kind, {})}
     if name not in known:
-        raise NotFound(f"no {kind.__name__.lower()} {name}", did_you_mean(name, known).capitalize())
+        what = kind.__name__.lower()
+        hint = did_you_mean(name, known).capitalize() or f"Existing {what}s: {', '.join(known) or 'none'}."
+        raise NotFound(f"no {what} '{name}' in namespace '{place.namespace}'", hint)
     return known[name]
 
 

@@ -31,7 +31,7 @@ def scaled(owner: TFJob | Deployment, counts: Mapping[str, int]) -> TFJob | Depl
             hint = " ".join(
                 filter(None, (did_you_mean(name, known).capitalize(), f"Its replica types: {', '.join(known)}."))
             )
-            raise InvalidScale(f"{name}={count}: the job has no replica type {name}", hint)
+            raise InvalidScale(f"{name}={count}: the job has no replica type '{name}'", hint)
     if isinstance(owner, Deployment):
         return replace(owner, spec={**owner.spec, "replicas": next(iter(counts.values()))})
     return _scaled_job(owner, counts)

@@ -14,7 +14,7 @@ from tfjob.api.conversion import canonical_type
 from tfjob.api.dialect import origin
 from tfjob.api.manifest.loader import DEPLOYMENT, Manifest
 from tfjob.api.objects import Object, Pod
-from tfjob.api.problems import Problem, path_parts
+from tfjob.api.problems import Problem
 from tfjob.api.text.writer import plain_yaml
 from tfjob.api.types import API_VERSION, RUNTIME_ID, TFJob
 from tfjob.api.versions.registry import to_version
@@ -59,7 +59,7 @@ class ClusterJobs(Prepared):
 
 
 def prepare(request: Request) -> ClusterJobs:
-    refuse_local_options(request)
+    _refuse_local_options(request)
     data, manifest = read_request(request)
     warnings = check(manifest.problems)
     default = config.load(request.target.context or None).namespace
@@ -75,7 +75,7 @@ def prepare(request: Request) -> ClusterJobs:
     )
 
 
-def refuse_local_options(request: Request) -> None:
+def _refuse_local_options(request: Request) -> None:
     given = [option for name, option in ONLY_LOCAL.items() if getattr(request, name)]
     if request.warm is not None:
         given.append("--warm" if request.warm else "--cold")
@@ -100,16 +100,18 @@ def _canonical(job: TFJob) -> TFJob:
     return replace(job, spec=replace(job.spec, tf_replica_specs=specs))
 
 
-def problems(backend: SyncKubeBackend, manifest: Manifest, namespace: str) -> list[Problem]:
+def problems(request: Request, manifest: Manifest) -> list[Problem]:
     """Return the problems that the cluster finds in a dry run, with their places in the file."""
+    _refuse_local_options(request)
     found: list[Problem] = []
-    for entry in manifest.entries:
-        job = with_namespace(entry, _canonical(entry.written), namespace, backend.namespace)
-        preflight = Preflight(backend.client, job, manifest.objects)
-        found += [entry.located(problem) for problem in backend.run(preflight.problems())]
-    for part, document in zip(manifest.object_parts, manifest.objects, strict=True):
-        refused = backend.run(object_problems(backend.client, document, namespace or backend.namespace))
-        found += [part.located(problem, path_parts(problem.path)) for problem in refused]
+    with open_cluster(request.target, request.namespace) as backend:
+        for entry in manifest.entries:
+            job = with_namespace(entry, _canonical(entry.written), request.namespace, backend.namespace)
+            preflight = Preflight(backend.client, job, manifest.objects)
+            found += map(entry.located, backend.run(preflight.problems()))
+        for part, document in zip(manifest.object_parts, manifest.objects, strict=True):
+            refused = backend.run(object_problems(backend.client, document, backend.namespace))
+            found += map(part.located, refused)
     return found
 
 

@@ -22,13 +22,10 @@ from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
 from tfjob.kube.jobs.follower import Follower
-from tfjob.kube.jobs.jobs import KubeEvent, is_unseen
+from tfjob.kube.jobs.jobs import NOT_PICKED_UP, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.plan.facts.tasks import task_of
 
-MOMENT_SECONDS = 1.0
-METRICS_SECONDS = 15.0
-"""The default interval of a metrics server."""
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOOK_SECONDS = 0.02
@@ -110,14 +107,13 @@ class FollowedJob:
                 if usage is None:
                     return
                 self._usage = usage
-            await asyncio.sleep(METRICS_SECONDS)
+            await asyncio.sleep(backend.client.durations.usage.total_seconds())
 
     async def _report_unseen(self) -> None:
-        patience = self._backend.client.durations.unseen
-        await asyncio.sleep(patience.total_seconds() + MOMENT_SECONDS)
-        if is_unseen(self.job, datetime.now(UTC), patience):
-            check = f"tfjob doctor{self.record.options}"
-            self.notices.append(f"no operator has looked at the job. To check that one is running: {check}")
+        durations = self._backend.client.durations
+        await asyncio.sleep((durations.unseen + durations.look).total_seconds())
+        if is_unseen(self.job, datetime.now(UTC), durations.unseen):
+            self.notices.append(NOT_PICKED_UP.format(self.record.options))
             self._on_change()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tfjob.api.manifest.loader import DEPLOYMENT, Manifest
+from tfjob.api.manifest.loader import DEPLOYMENT, Entry, Manifest, Part
 from tfjob.api.objects import ConfigMap, Deployment, Object, ObjectMeta, Pod, Service
-from tfjob.api.problems import Problem, path_parts
+from tfjob.api.problems import Problem
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Create
 from tfjob.controller.kind import Observation
@@ -25,25 +25,20 @@ from tfjob.jobs.backend import Record
 from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
-from tfjob.launch.request import (
-    Request,
-    manifest_text,
-    names_from_shell,
-    pairs,
-    read_request,
-    without_secrets,
-)
-from tfjob.local.admission import admission
-from tfjob.local.admission import missing as missing_objects
+from tfjob.launch.request import Request, manifest_text, names_from_shell, pairs, read_request, without_secrets
+from tfjob.local.admission import admission, missing
 from tfjob.local.inputs import environment, gpus
 from tfjob.local.inputs.images import chosen_interpreter
-from tfjob.local.inputs.references import References, brought
+from tfjob.local.inputs.references import brought
 from tfjob.local.jobs import submission
+from tfjob.local.jobs.backend import record
+from tfjob.local.jobs.runs import ensure_driven
 from tfjob.local.jobs.submission import Submission
 from tfjob.local.pod import machine
 from tfjob.local.pod.assembly import Assembled, assemble
 from tfjob.local.pod.network import Peer, planned, with_address
 from tfjob.local.run.deployments import DeploymentKind
+from tfjob.local.run.driver_lock import start_background
 from tfjob.local.run.lifetime import Started, remove_run
 from tfjob.local.state import config
 from tfjob.local.state.config import Config
@@ -60,17 +55,31 @@ CLEAN_POD_POLICY = "spec.runPolicy.cleanPodPolicy"
 ENDS_WITH_US = "None has no effect in an attached run: all replicas end with it"
 POD_FOLDER = Path("(pod folder)")
 DEFAULT_NAMESPACE, SERVICE = "default", "Service"
-NOTHING_SELECTED = "selects no pod of this manifest"
+TEMPLATE = ("spec", "template", "spec")
+SELECTOR = "spec.selector"
+NOTHING_SELECTED = Problem(SELECTOR, "selects no pod of this manifest", "use the labels of a pod template")
 SEVERAL_SELECTED = "selects pods of {}; on this machine, a Service can select pods of only one"
+NAME_TAKEN = Problem("metadata.name", "is also the name of a TFJob in this manifest", "rename one of them")
+
+
+@dataclass
+class Owner:
+    """A job or a Deployment of a manifest, with its place in the file and the Services that select its pods."""
+
+    object: TFJob | Deployment
+    place: Entry | Part
+    services: list[Service] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Setup:
-    """How the jobs of a request use this machine; `notes` explain what is not available."""
+class Placement:
+    """How the owners of a manifest use this machine; `notes` explain what is not available."""
 
     config: Config
     options: Options
     notes: Sequence[str]
+    owners: Sequence[Owner]
+    problems: Sequence[Problem]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,19 +93,16 @@ class LocalJobs(Prepared):
 
 def prepare(request: Request) -> LocalJobs:
     data, manifest = read_request(request)
-    setup = set_up(request)
-    warnings = check([*manifest.problems, *problems(manifest, setup, request.namespace)])
+    placed = place(request, manifest)
     kept = without_secrets(data, manifest)
     objects = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
-    owners = _owners(manifest, request.namespace)
-    services, _ = _services(manifest, owners)
     return LocalJobs(
         manifest=partial(manifest_text, request, data, manifest),
-        warnings=warnings,
-        notes=setup.notes,
+        warnings=check([*manifest.problems, *placed.problems]),
+        notes=placed.notes,
         submissions=[
-            Submission(owner, selecting, objects, kept, setup.options, setup.config)
-            for owner, selecting in zip(owners, services, strict=True)
+            Submission(owner.object, owner.services, objects, kept, placed.options, placed.config)
+            for owner in placed.owners
         ],
         attached_warnings=[
             entry.located(Problem(CLEAN_POD_POLICY, ENDS_WITH_US, "to keep them, use tfjob submit", warning=True))
@@ -106,63 +112,15 @@ def prepare(request: Request) -> LocalJobs:
     )
 
 
-def _owners(manifest: Manifest, namespace: str) -> list[TFJob | Deployment]:
-    found: list[TFJob | Deployment] = [
-        with_namespace(entry, entry.job, namespace, DEFAULT_NAMESPACE) for entry in manifest.entries
-    ]
-    for document, part in manifest.deployments:
-        made = msgspec.convert(document, Deployment)
-        place = choose_namespace(part, made.metadata.namespace, namespace) or DEFAULT_NAMESPACE
-        found.append(replace(made, metadata=replace(made.metadata, namespace=place)))
-    return found
+def place(request: Request, manifest: Manifest) -> Placement:
+    """Choose how the owners of a manifest use this machine, and find what it does not support or does differently."""
+    settings, options, notes = _set_up(request)
+    owners = _owners(manifest, request.namespace)
+    problems = [*_assign_services(manifest, owners), *_problems(manifest, owners, settings, options)]
+    return Placement(settings, options, notes, owners, problems)
 
 
-def _services(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> tuple[list[list[Service]], list[Problem]]:
-    """Return the Services whose selectors match the pods of each owner, and what is wrong with the others."""
-    found: list[list[Service]] = [[] for _ in owners]
-    problems = []
-    for document, part in zip(manifest.objects, manifest.object_parts, strict=True):
-        if document["kind"] != SERVICE:
-            continue
-        service = msgspec.convert(document, Service)
-        selected = {number: pods for number, owner in enumerate(owners) if (pods := _selected(service, owner))}
-        if len(selected) != 1:
-            names = [f"{owners[number].kind} {owners[number].metadata.name}" for number in selected]
-            problem = Problem("", SEVERAL_SELECTED.format(" and ".join(names)), "select the pods of one")
-            nothing = Problem("", NOTHING_SELECTED, "use the labels of a pod template")
-            problems.append(part.located(problem if selected else nothing, ("spec", "selector")))
-            continue
-        ((place, pods),) = selected.items()
-        problems += [part.located(one, path_parts(one.path)) for one in _unknown_ports(service, pods)]
-        namespace = owners[place].metadata.namespace
-        kept = with_address(service, pods)
-        found[place].append(replace(kept, metadata=replace(kept.metadata, namespace=namespace)))
-    return found, problems
-
-
-def _selected(service: Service, owner: TFJob | Deployment) -> list[Pod]:
-    """Return the pods that a Service selects; for a Deployment, one pod represents all."""
-    if isinstance(owner, Deployment):
-        template = owner.spec["template"]
-        labels = template.get("metadata", {}).get("labels", {})
-        pods = [Pod(metadata=ObjectMeta(labels=labels), spec=template["spec"])]
-    else:
-        pods = [pod for pod in first_children(owner, MACHINE_SETTINGS) if isinstance(pod, Pod)]
-    selector = service.spec.get("selector") or {}
-    is_near = service.metadata.namespace in ("", owner.metadata.namespace)
-    return [pod for pod in pods if is_near and selector and selector.items() <= pod.metadata.labels.items()]
-
-
-def _unknown_ports(service: Service, pods: Sequence[Pod]) -> Iterator[Problem]:
-    for index, one in enumerate(service.spec.get("ports") or ()):
-        target = one.get("targetPort") or one["port"]
-        if all(pod.port(target) is None for pod in pods):
-            hint = "use the name or number of a containerPort"
-            yield Problem(f"spec.ports[{index}].targetPort", f"its pods have no port {target}", hint)
-
-
-def set_up(request: Request) -> Setup:
-    """Read the configuration and choose how the jobs of a request use this machine."""
+def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
     # Relative paths and tfjob.toml belong to the folder of the manifest; a script uses the current folder.
     here = request.file == "-" or request.is_program
     project = Path.cwd() if here else Path(request.file).absolute().parent
@@ -186,7 +144,7 @@ def set_up(request: Request) -> Setup:
         pass_env=_names_to_pass(request, settings),
         env_files=[str(Path(file).expanduser().absolute()) for file in request.script.env_file],
     )
-    return Setup(settings, options, choice.notes)
+    return settings, options, choice.notes
 
 
 def _names_to_pass(request: Request, settings: Config) -> list[str]:
@@ -197,14 +155,60 @@ def _names_to_pass(request: Request, settings: Config) -> list[str]:
     return environment.names_to_pass(os.environ, patterns)
 
 
-def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
-    """Return what this machine does not support or does differently, with places in the file.
+def _owners(manifest: Manifest, namespace: str) -> list[Owner]:
+    found = [Owner(with_namespace(entry, entry.job, namespace, DEFAULT_NAMESPACE), entry) for entry in manifest.entries]
+    for document, part in manifest.deployments:
+        made = msgspec.convert(document, Deployment)
+        chosen = choose_namespace(part, made.metadata.namespace, namespace) or DEFAULT_NAMESPACE
+        found.append(Owner(replace(made, metadata=replace(made.metadata, namespace=chosen)), part))
+    return found
 
-    `namespace` is for jobs that do not name one.
-    """
-    options = setup.options
+
+def _assign_services(manifest: Manifest, owners: Sequence[Owner]) -> list[Problem]:
+    """Add each Service to the owner whose pods it selects; return what is wrong with the others."""
+    problems: list[Problem] = []
+    for document, part in zip(manifest.objects, manifest.object_parts, strict=True):
+        if document["kind"] != SERVICE:
+            continue
+        service = msgspec.convert(document, Service)
+        selected = [(owner, pods) for owner in owners if (pods := _selected(service, owner.object))]
+        if len(selected) != 1:
+            names = " and ".join(f"{owner.object.kind} {owner.object.metadata.name}" for owner, _ in selected)
+            several = Problem(SELECTOR, SEVERAL_SELECTED.format(names), "select the pods of one")
+            problems.append(part.located(several if selected else NOTHING_SELECTED))
+            continue
+        ((owner, pods),) = selected
+        problems += map(part.located, _unknown_ports(service, pods))
+        kept = with_address(service, pods)
+        metadata = replace(kept.metadata, namespace=owner.object.metadata.namespace)
+        owner.services.append(replace(kept, metadata=metadata))
+    return problems
+
+
+def _selected(service: Service, owner: TFJob | Deployment) -> list[Pod]:
+    """Return the pods that a Service selects; for a Deployment, one pod represents all."""
+    if isinstance(owner, Deployment):
+        template = owner.spec["template"]
+        labels = template.get("metadata", {}).get("labels", {})
+        pods = [Pod(metadata=ObjectMeta(labels=labels), spec=template["spec"])]
+    else:
+        pods = [pod for pod in first_children(owner, MACHINE_SETTINGS) if isinstance(pod, Pod)]
+    selector = service.spec.get("selector") or {}
+    is_near = service.metadata.namespace in ("", owner.metadata.namespace)
+    return [pod for pod in pods if is_near and selector and selector.items() <= pod.metadata.labels.items()]
+
+
+def _unknown_ports(service: Service, pods: Sequence[Pod]) -> Iterator[Problem]:
+    for index, one in enumerate(service.spec.get("ports") or ()):
+        target = one.get("targetPort") or one["port"]
+        if all(pod.port(target) is None for pod in pods):
+            hint = "use the name or number of a containerPort"
+            yield Problem(f"spec.ports[{index}].targetPort", f"its pods have no port {target}", hint)
+
+
+def _problems(manifest: Manifest, owners: Sequence[Owner], settings: Config, options: Options) -> Iterator[Problem]:
     host = admission.Host(
-        config=setup.config,
+        config=settings,
         project=Path(options.project),
         node=machine.node(),
         python=Path(options.python) if options.python else None,
@@ -214,47 +218,22 @@ def problems(manifest: Manifest, setup: Setup, namespace: str) -> list[Problem]:
         level=options.level,
     )
     servers = [document for document, _ in manifest.deployments]
-    found = [*admission.unknown_volumes(manifest.jobs, servers, host.volumes)]
+    yield from admission.unknown_volumes(manifest.jobs, servers, host.volumes)
     mapped = {*host.config.volumes, *host.volumes}
-    for entry in manifest.entries:
-        known = _references(manifest, entry.written.metadata.namespace or namespace)
-        faults = [*admission.problems(entry.job, host), *missing_objects.problems(entry.job, known, mapped)]
-        found += [entry.located(fault) for fault in faults]
+    names = {(job.metadata.namespace, job.metadata.name) for owner in owners if isinstance(job := owner.object, TFJob)}
+    with open_machine(write=False) as (home, store):
+        for owner in owners:
+            one, namespace = owner.object, owner.object.metadata.namespace
+            known = brought(manifest.objects, namespace, machine.kept_references(home, store, namespace))
+            if isinstance(one, TFJob):
+                found = [*admission.problems(one, host), *missing.problems(one, known, mapped)]
+            else:
+                found = [*missing.pod_problems(one.spec["template"]["spec"], TEMPLATE, known, mapped)]
+                # Commands find runs by name.
+                found += [NAME_TAKEN] if (namespace, one.metadata.name) in names else []
+            yield from map(owner.place.located, found)
     for part in manifest.object_parts:
-        unsupported = admission.object_problems(part.value, host)
-        found += [part.located(fault, path_parts(fault.path)) for fault in unsupported]
-    for document, part in manifest.deployments:
-        known = _references(manifest, document["metadata"].get("namespace") or namespace)
-        template = document["spec"]["template"]["spec"]
-        missing = missing_objects.pod_problems(template, ("spec", "template", "spec"), known, mapped)
-        found += [part.located(fault, path_parts(fault.path)) for fault in missing]
-    owners = _owners(manifest, namespace)
-    _, of_services = _services(manifest, owners)
-    return [*found, *of_services, *_shared_names(manifest, owners)]
-
-
-def _shared_names(manifest: Manifest, owners: Sequence[TFJob | Deployment]) -> list[Problem]:
-    """Return a problem for each Deployment with the name of a job of the manifest: commands find runs by name."""
-    names = [(owner.metadata.namespace, owner.metadata.name) for owner in owners]
-    number = len(manifest.entries)
-    problem = Problem("", "is also the name of a TFJob in this manifest", "rename one of them")
-    servers = zip(names[number:], manifest.deployments, strict=True)
-    return [part.located(problem, ("metadata", "name")) for name, (_, part) in servers if name in names[:number]]
-
-
-def _references(manifest: Manifest, namespace: str) -> References:
-    """Return the ConfigMaps and Secrets of a job; the store is opened only for those not in the manifest."""
-    place = namespace or DEFAULT_NAMESPACE
-
-    def config_map(name: str) -> Mapping[str, Any] | None:
-        with open_machine(write=False) as (home, store):
-            return machine.kept_references(home, store, place).config_map(name)
-
-    def secret(name: str) -> Mapping[str, Any] | None:
-        with open_machine(write=False) as (home, store):
-            return machine.kept_references(home, store, place).secret(name)
-
-    return brought(manifest.objects, place, References(config_map=config_map, secret=secret))
+        yield from map(part.located, admission.object_problems(part.value, host))
 
 
 def open_machine(*, write: bool) -> AbstractContextManager[tuple[Home, Store]]:
@@ -306,19 +285,19 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
 
 def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) -> dict[str, Any]:
     """Describe a replica: `argv` and `env` as its processes get them, except for Secrets."""
-    task = task_of(pod)
+    host, task = peer.ip, task_of(pod)
+    ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
     if isinstance(owner, TFJob) and task is not None:
-        listens = _listens(peer, port(owner, task.type), ready.spec["level"])
-    else:
-        ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
-        listens = ", ".join(f"{peer.ip}:{peer.ports.get(number, number)}" for number in ports) or peer.ip
+        ports = [port(owner, task.type)]
+        # Below the level full, addresses and ports are chosen at the start.
+        host = f"{peer.name}.{peer.namespace}.svc" if ready.spec["level"] == "full" else peer.ip
     containers = [(spec, True) for spec in ready.spec["initContainers"]]
     containers += [(spec, False) for spec in ready.spec["containers"]]
     return {
         "job": owner.metadata.name,
         "replica": replica_name(pod),
         "pod": pod.metadata.name,
-        "listens": listens,
+        "listens": ", ".join(f"{host}:{peer.ports.get(number, number)}" for number in ports) or host,
         "restartPolicy": pod.spec["restartPolicy"],
         "containers": [
             {
@@ -336,22 +315,12 @@ def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) ->
     }
 
 
-def _listens(peer: Peer, number: int, level: str) -> str:
-    """Return the address for other replicas; below the level full, addresses and ports are chosen at the start."""
-    if level == "full":
-        return f"{peer.name}.{peer.namespace}.svc:{number}"
-    return f"{peer.ip}:{peer.ports.get(number, number)}"
-
-
 # --- submission -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job in the background, and the messages of its submission.
-
-    `is_updated` is None for a new run; for a running Deployment, whether it has changed.
-    """
+    """A job in the background; `is_updated` says whether a running Deployment has changed; None for a new run."""
 
     record: Record
     messages: Sequence[str]
@@ -373,10 +342,6 @@ def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attac
 
 def start(prepared: LocalJobs) -> list[Submitted]:
     """Submit all jobs and start a background driver for each; update Deployments that are already running."""
-    from tfjob.local.jobs.backend import record
-    from tfjob.local.jobs.runs import ensure_driven
-    from tfjob.local.run.driver_lock import start_background
-
     with open_machine(write=True) as (home, store):
         running = [(one, submission.running_server(store, one)) for one in prepared.submissions]
         started = submit(home, store, [one for one, run in running if run is None], attached=False)

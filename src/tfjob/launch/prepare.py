@@ -48,19 +48,16 @@ def with_namespace(entry: Entry, job: TFJob, namespace: str, default: str) -> TF
 def choose_namespace(part: Part, own: str, requested: str) -> str:
     """Return the namespace of an object or else the requested one. Raises InvalidManifest if they differ."""
     if own and requested and own != requested:
-        problem = Problem("", f"is {own}, but the command line has -n {requested}")
-        raise InvalidManifest([part.located(problem, ("metadata", "namespace"))])
+        message = f"is '{own}', but the command line has -n {requested}"
+        raise InvalidManifest([part.located(Problem("metadata.namespace", message, "change or omit one of them"))])
     return own or requested
 
 
 def first_children(job: TFJob, settings: Settings) -> list[Object]:
-    """Return the objects that the controller creates for a new job, by calling the same plan repeatedly.
-
-    For a suspended job, return those that it gets when it is resumed.
-    """
+    """Return the objects that the controller creates for a new job, or for a suspended one when it is resumed."""
     made: list[Object] = []
     planned, fresh = _planned(resumed(job), made, settings)
-    while fresh:  # repeat, because some children wait until others exist
+    while fresh:  # repeat the plan, because some children wait until others exist
         made += fresh
         planned, fresh = _planned(planned, made, settings)
     order = {task: number for number, task in enumerate(desired(job))}

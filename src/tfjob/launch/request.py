@@ -49,10 +49,7 @@ class ScriptRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """A manifest or a script to run, with its target and options.
-
-    The fields from `python` to `cpu`, and `warm`, only apply to this machine.
-    """
+    """A manifest or a script with its target and options; `python` to `cpu`, and `warm`, only apply to this machine."""
 
     file: str
     parameters: Sequence[str] = ()
@@ -105,7 +102,7 @@ def load(request: Request) -> tuple[bytes, Manifest]:
         if request.parameters:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
-        return data, loader.load(data, f"the manifest of {request.program}")
+        return data, loader.load(data, request.program, name=request.name, is_generated=True)
     _refuse_script_options(request.file, request.script)
     return read_manifest(request.file, request.parameters, request.name)
 
@@ -133,10 +130,7 @@ def _content(file: str) -> bytes:
 
 
 def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
-    """Return the text of a script's manifest, or of a manifest file in v1 with its parameters replaced.
-
-    The content of Secrets is left out.
-    """
+    """Return a script's manifest, or a manifest in v1 with parameters replaced and the content of Secrets hidden."""
     if request.is_program:
         return data.decode()
     from msgspec import to_builtins

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfjob.api.manifest.loader import Manifest
     from tfjob.api.problems import Problem
     from tfjob.jobs.backend import Record
     from tfjob.launch.request import Request
@@ -26,10 +25,7 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return the problems of a request and the names of its jobs and Deployments; nothing is created.
-
-    Unless it `is_placed`, check only the manifest and not whether the target can run it.
-    """
+    """Return the problems of a manifest, with those on its target if it `is_placed`, and the names of what it runs."""
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 
@@ -37,23 +33,17 @@ def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], l
     problems = list(manifest.problems)
     if is_placed and not manifest.errors:
         try:
-            problems += _problems_there(request, manifest)
+            if request.target.cluster:
+                from tfjob.launch import cluster
+
+                problems += cluster.problems(request, manifest)
+            else:
+                from tfjob.launch import local
+
+                problems += local.place(request, manifest).problems
         except InvalidManifest as error:
             problems += error.problems
     return in_order(problems), [
         *(job.metadata.name for job in manifest.jobs),
         *(document.get("metadata", {}).get("name", "") for document, _ in manifest.deployments),
     ]
-
-
-def _problems_there(request: Request, manifest: Manifest) -> list[Problem]:
-    if request.target.cluster:
-        from tfjob.launch import cluster
-        from tfjob.launch.target import open_cluster
-
-        cluster.refuse_local_options(request)
-        with open_cluster(request.target, request.namespace) as backend:
-            return cluster.problems(backend, manifest, request.namespace)
-    from tfjob.launch import local
-
-    return local.problems(manifest, local.set_up(request), request.namespace)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfjob.errors import InvalidRequest
+from tfjob.local.state.home import find_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,6 @@ def open_backend(
     if on.cluster:
         return open_cluster(on, namespace, seconds)
     from tfjob.local.jobs.backend import open_backend as open_machine
-    from tfjob.local.state.home import find_home
 
     return open_machine(find_home(os.environ), namespace, write=write)
 
@@ -64,7 +64,6 @@ def job_names(on: On, namespace: str, seconds: float) -> set[str]:
         with open_cluster(on, namespace, seconds) as there:
             return {record.name for record in there.jobs()}
     from tfjob.local.state import database
-    from tfjob.local.state.home import find_home
 
     return set(database.job_names(find_home(os.environ).database, namespace or "default"))
 
@@ -81,7 +80,6 @@ def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:
 
         return connect_cluster(*_cluster(on, namespace))
     from tfjob.local.jobs.backend import connect as connect_machine
-    from tfjob.local.state.home import find_home
 
     return connect_machine(find_home(os.environ), namespace, write=True)
 
@@ -90,7 +88,6 @@ def _cluster(on: On, namespace: str) -> tuple[Access, str, str, Path]:
     from hashlib import sha256
 
     from tfjob.kube.access import config
-    from tfjob.local.state.home import find_home
 
     access = config.load(on.context or None)
     # By server, because two contexts may share a cluster, and a context may change.

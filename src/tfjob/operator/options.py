@@ -33,7 +33,7 @@ METRICS_PORT, HEALTH_PORT, WEBHOOK_PORT = 8080, 8081, 9443
 MAKE_CRDS = "tfjob operator manifests --crd-only --namespace-only | kubectl apply -f -"
 """The command that applies the CRDs for an operator that does not convert versions."""
 OPTION = "option"
-GANG_SCHEDULER = "Gang scheduler: volcano, or the name of a scheduler with the coscheduling plugin."
+GANG_SCHEDULER = "Scheduler that starts all pods of a job together: volcano, or one with the coscheduling plugin."
 PULL_POLICIES = ("IfNotPresent", "Always", "Never")
 
 
@@ -178,10 +178,10 @@ def _served() -> ApiVersions:
 class Settings:
     """The options of an installation; with `namespace_only` the operator has no webhook, and so no older versions."""
 
-    image: str = option("Operator image; no release publishes one yet.", "", "IMAGE")
+    image: str = option("Operator image; build and push one first, because no release publishes it yet.", "", "IMAGE")
     namespace: str = option("Namespace of the operator.", NAMESPACE, "NAME", ("-n",))
     namespace_only: bool = option(
-        "Manage jobs in that namespace only: a Role instead of a ClusterRole, no webhook, no CRD.", False
+        "Manage jobs in that namespace only; install a Role instead of a ClusterRole, and no webhook or CRD.", False
     )
     api_versions: ApiVersions = field(default_factory=_served)
     replicas: int = option("Number of operator pods; one leads, the others are on standby.", 1, range=(1, 5))

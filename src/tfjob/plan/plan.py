@@ -188,16 +188,15 @@ def _settling(this: Pass, status: TFJobStatus, settle: Settle) -> JobPlan:
 
 def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
     text = events.about(this.job, events.IS_RESTARTING, why=why)
-    return replace(
-        status, conditions=conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
-    )
+    listed = conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
+    return replace(status, conditions=listed)
 
 
 def _evaluating(this: Pass, status: TFJobStatus, rule: str, until: datetime) -> JobPlan:
     """Let the evaluator finish, and stop the other replicas."""
     status = evaluation.waiting(this.job, status, rule, this.now)
     news = [Event(events.EVALUATING, status.message)] if this.job.status.reason != events.EVALUATING else []
-    repeated, later = _overdue(this)
+    repeated, later = overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
     actions = [*evaluation.stop_others(this.observed), *repeated]
     return JobPlan(status, actions, news, _soonest([until, *later], this.now))
 

@@ -40,9 +40,8 @@ def described(this: Pass, status: TFJobStatus, views: Sequence[TaskState], waits
     """Set the condition, state and message of a job that has not ended: Running, Restarting or Pending."""
     job, now = this.job, this.now
     restarting = conditions.is_true(status.conditions, conditions.RESTARTING)
-    active = any(
-        status.replica_statuses[kind].active for kind in deciding_types(job) if kind in status.replica_statuses
-    )
+    counts = status.replica_statuses
+    active = any(counts[kind].active for kind in deciding_types(job) if kind in counts)
     again = runs_again(job, status)
     # A task that ended without being retried is one that the job tolerates.
     is_over = all(view.running or view.completed or view.end for view in views if view.task.name in again)

@@ -34,9 +34,6 @@ class JobRecord:
     def runs(self, replica: str | None = None) -> Runs:
         return runs_of(self.job, self.folder, replica)
 
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 class JobRecords:
     """The records of one cluster."""
@@ -50,8 +47,10 @@ class JobRecords:
         return folder if folder.exists() else None
 
     def of(self, job: TFJob) -> JobRecord | None:
-        folder = self.folder_of(job)
-        return None if folder is None else _read(folder)
+        return _read(self._folder(job))
+
+    def remove(self, job: TFJob) -> None:
+        shutil.rmtree(self._folder(job), ignore_errors=True)
 
     def all(self, namespace: str | None = None) -> list[JobRecord]:
         """Return the records of a namespace or of all, the oldest job first."""

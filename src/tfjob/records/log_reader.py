@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 POLL = 0.1
 OUTPUT, NOTICE = b"stdout", b"notice"
 """The streams; their names have the same length."""
+LOST = "[tfjob: output may be missing here: log rotation removed it before it was read]"
 _CHUNK = 1024 * 1024
 
 
@@ -128,64 +129,60 @@ class _Followed:
 
     def __init__(self, source: Source, tail: int | None, since: datetime | None, *, whole: bool) -> None:
         self._source = source
-        self._has_begun = bool(restarts(source.folder)) and not whole
-        self._tail = tail if self._has_begun else None  # a container that starts later is new from its first line
         self._since = since
         self._run = -1
         self._stream: _Stream | None = None
-        self._next_run()
+        begun = restarts(source.folder)
+        if begun and not whole:
+            # As `kubectl logs -f`: begin with the present run, then follow every later one from its first line.
+            self._open(begun[-1], tail)
 
     def poll(self) -> list[Line]:
-        if self._stream is None and not self._next_run():
+        stream = self._stream or self._next_run()
+        if stream is None:
             return []
-        assert self._stream is not None
-        lines = self._stream.poll()
+        lines = stream.poll()
         if not lines and self._later_runs():
             # The run is over: read the rest of its lines before those of the next run.
-            lines = list(self._stream.rest())
+            lines = list(stream.rest())
             self._next_run()
         return lines
 
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
-            self._stream = None
 
     def finish(self) -> Iterator[Line]:
-        while self._stream is not None or self._next_run():
-            assert self._stream is not None
-            yield from self._stream.rest()
+        while stream := self._stream or self._next_run():
+            yield from stream.rest()
             self._stream = None
 
     def partial(self) -> str:
-        return self._stream.partial() if self._stream else ""
+        return self._stream.lines.partial() if self._stream else ""
 
     def _later_runs(self) -> list[int]:
         return [number for number in restarts(self._source.folder) if number > self._run]
 
-    def _next_run(self) -> bool:
+    def _next_run(self) -> _Stream | None:
         later = self._later_runs()
-        if not later:
-            return False
-        first = self._run < 0
-        # As `kubectl logs -f`: begin with the present run, then follow every later one.
-        self._run = later[-1] if first and self._has_begun else later[0]
-        folder = self._source.folder / str(self._run)
-        self._stream = _Stream(self._source.replica, folder, self._tail if first else None, self._since)
-        return True
+        return self._open(later[0]) if later else None
+
+    def _open(self, run: int, tail: int | None = None) -> _Stream:
+        self._run = run
+        self._stream = _Stream(self._source.replica, self._source.folder / str(run), tail, self._since)
+        return self._stream
 
 
 class _Stream:
     """The files of one run, read in the order in which they were written."""
 
     def __init__(self, replica: str, folder: Path, tail: int | None, since: datetime | None) -> None:
+        self.lines = _Lines(replica, since)
         self._folder = folder
-        self._lines = _Lines(replica, since)
         self._tail = tail
         self._since = since
-        self._file: BinaryIO | None = None
         self._torn = b""
-        self._begin()
+        self._file = self._begin()
 
     def poll(self) -> list[Line]:
         """Return the next lines, about a megabyte at most; none if there are no more for now."""
@@ -202,14 +199,14 @@ class _Stream:
             while self._advance(lines, _CHUNK):
                 yield from lines
                 lines.clear()
-            yield from self._lines.end()
+            yield from (*lines, *self.lines.end())
         finally:
             self.close()
 
     def _advance(self, lines: list[Line], size: int) -> int:
         """Read once and add complete lines to `lines`; return the bytes read, 0 at the present end."""
-        while self._file is not None or self._begin():
-            assert self._file is not None
+        self._file = self._file or self._begin()
+        while self._file is not None:
             chunk = self._file.read(size)
             if not chunk:
                 if is_current(self._folder, self._file):
@@ -217,10 +214,16 @@ class _Stream:
                 chunk = self._file.read(size)  # written after the read above and before the rename
             if chunk:
                 *records, self._torn = (self._torn + chunk).split(b"\n")
-                lines += self._lines.take(records)
+                lines += self.lines.take(records)
                 return len(chunk)
-            if not self._go_on():
-                return 0
+            following, exists = open_next(self._folder, self._file)
+            if following is None:
+                return 0  # between two renames; the next file exists at the next poll
+            lines += self.lines.take([self._torn])  # the last record of a file may have no newline
+            if not exists:
+                self.lines.notices.append(LOST)
+            self.close()
+            self._file, self._torn = following, b""
         return 0
 
     def close(self) -> None:
@@ -228,41 +231,23 @@ class _Stream:
             self._file.close()
             self._file = None
 
-    def partial(self) -> str:
-        return self._lines.partial()
-
-    def _begin(self) -> bool:
-        self._file = open_first(self._folder, self._tail, self._since)
+    def _begin(self) -> BinaryIO | None:
+        file = open_first(self._folder, self._tail, self._since)
         if self._tail is None and self._since is None and (gone := truncated(self._folder)):
-            self._lines.notice(f"[tfjob: log rotation removed {gone} bytes of older output]")
-        return self._file is not None
-
-    def _go_on(self) -> bool:
-        """Continue with the next file; return False if it does not exist yet."""
-        assert self._file is not None
-        following, exists = open_next(self._folder, self._file)
-        if following is None:
-            return False  # between two renames; it exists at the next poll
-        if not exists:
-            self._lines.notice("[tfjob: output may be missing here: log rotation removed it before it was read]")
-        self._lines.take([self._torn] if self._torn else [])
-        self._torn = b""
-        self._file.close()
-        self._file = following
-        return True
+            self.lines.notices.append(f"[tfjob: log rotation removed {gone} bytes of older output]")
+        return file
 
 
 class _Lines:
-    """Joins records into readable lines; holds at most one piece of a line."""
+    """Joins records into readable lines; holds at most one piece of a line. `notices` appear before the next line."""
 
     def __init__(self, replica: str, since: datetime | None) -> None:
+        self.notices: list[str] = []
         self._replica = replica
         self._since = since
         self._held = b""
-        self._begun = False
         self._stamp = b""
         self._time = datetime.fromtimestamp(0, UTC)
-        self._notices: list[str] = []
 
     def take(self, records: list[bytes]) -> list[Line]:
         lines: list[Line] = []
@@ -274,40 +259,32 @@ class _Lines:
             if stream == NOTICE:
                 self._add(lines, text, notice=True)
                 continue
-            if self._begun:
-                text = self._held + text
+            text = self._held + text
             if b"\r" in text:
                 text = visible(text)
             while len(text) > LONGEST:
                 cut = character_start(text, LONGEST)
                 self._add(lines, text[:cut], more=True)
                 text = text[cut:]
+            self._held = text if tag == b"P" else b""
             if tag == b"F":
                 self._add(lines, text)
-                self._held, self._begun = b"", False
-            else:
-                self._held, self._begun = text, True
         return lines
-
-    def notice(self, text: str) -> None:
-        """Insert `text` before the next line."""
-        self._notices.append(text)
 
     def partial(self) -> str:
         return readable(self._held.rstrip(b"\r"))
 
     def end(self) -> list[Line]:
         lines: list[Line] = []
-        if self._begun:
+        if self._held:
             self._add(lines, self._held)
-            self._held, self._begun = b"", False
         return lines
 
     def _add(self, lines: list[Line], text: bytes, *, more: bool = False, notice: bool = False) -> None:
         if self._since is not None and self._time < self._since:
             return
-        lines += [Line(self._time, self._replica, one, notice=True) for one in self._notices]
-        self._notices.clear()
+        lines += [Line(self._time, self._replica, one, notice=True) for one in self.notices]
+        self.notices.clear()
         lines.append(Line(self._time, self._replica, readable(text.rstrip(b"\r")), more, notice))
 
     def _set_time(self, stamp: bytes) -> bool:

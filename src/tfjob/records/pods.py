@@ -106,11 +106,8 @@ def write_spec(record: Path, pod: Pod, replica: str) -> None:
     if (folder / "spec.json").exists():
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = {
-        field: [_Container(one["name"]) for one in pod.spec.get(field) or ()]
-        for field in ("initContainers", "containers")
-    }
-    spec = _Spec(pod.metadata.name, names["containers"], names["initContainers"], replica)
+    containers = {field: pod.spec.get(field) or [] for field in ("initContainers", "containers")}
+    spec = msgspec.convert({"name": pod.metadata.name, "replica": replica, **containers}, _Spec)
     partial = folder / "spec.json.new"
     partial.write_bytes(msgspec.json.encode(spec))
     partial.replace(folder / "spec.json")

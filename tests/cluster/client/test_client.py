@@ -13,6 +13,7 @@ from devcluster.client import Client as ControlPlane
 from support.command_line import MANIFESTS
 from support.operating import operating
 from support.room import Room, room
+from support.running import wait_until
 from support.served import serve_tfjobs
 
 pytestmark = pytest.mark.timeout(300)
@@ -54,7 +55,7 @@ def test_a_job_is_submitted_watched_and_waited_for(client: tfjob.Client, team: R
     team.ends("waited-worker-0")
     assert job.wait(timeout=90).state == "Succeeded"
     assert job.failure is None
-    assert any(event.reason == "SuccessfulCreatePod" for event in job.events())
+    wait_until(lambda: any(event.reason == "SuccessfulCreatePod" for event in job.events()), 60)
     assert "waited" in [one.name for one in client.jobs()]
     job.delete()
     with pytest.raises(tfjob.NotFound):
@@ -78,7 +79,7 @@ def test_a_job_is_suspended_scaled_and_resumed(client: tfjob.Client, team: Room)
     team.all_run("changed", "worker-0")
     job.suspend()
     assert (job.status.state, job.replicas[0].phase) == ("Suspended", "-")
-    assert job.wait(timeout=30).state == "Suspended"
+    assert job.wait(timeout=90).state == "Suspended"
     with pytest.raises(tfjob.InvalidScale):
         job.scale(chief=1)
     job.scale(worker=2)

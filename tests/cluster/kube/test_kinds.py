@@ -13,6 +13,7 @@ import pytest
 from devcluster.client import Client as Cluster
 from support.room import PATIENCE, Room
 from support.running import wait_until
+from support.served import served
 from support.toys import BatchKind, ServerKind, ToyKind
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJOBS
@@ -33,7 +34,8 @@ def toys(control_plane: Cluster, quiet_room: Room) -> Iterator[Room]:
     definitions = [definition(ServerKind()), definition(BatchKind())]
     control_plane.apply(*definitions)
     names = [one["metadata"]["name"] for one in definitions]
-    control_plane.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in names))
+    # `kubectl wait` fails at once for a CRD that has no conditions yet.
+    wait_until(lambda: all(served(control_plane, name) for name in names), PATIENCE)
     with loop(control_plane, quiet_room.namespace):
         yield quiet_room
     control_plane.kubectl("delete", "crd", *names)

@@ -200,7 +200,7 @@ def test_the_lease_is_one_that_the_api_server_accepts(access: Access) -> None:
         assert (first.held, second.held) == (True, False)
         holding.cancel()
         await first.release()
-        await asyncio.wait_for(waiting, 25.0)
+        await asyncio.wait_for(waiting, 35.0)
         spec = (await client.get(LEASES, namespace, "leader"))["spec"]
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
 

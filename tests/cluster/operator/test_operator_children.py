@@ -115,7 +115,6 @@ def test_conditions_counts_and_columns_follow_a_job_to_its_end(team: Room, contr
     }
     described = control_plane.kubectl("describe", "tfjob", "story", "-n", team.namespace)
     lines = [line for line in described.splitlines() if "SuccessfulCreatePod" in line]
-    assert len(lines) < 3, "they are gathered; on a busy machine one may come after the others"
     created = "\n".join(lines)
     for words in ("Normal", "tfjob-controller", "Created pod", "story-chief-0", "story-worker-0", "story-worker-1"):
         assert words in created

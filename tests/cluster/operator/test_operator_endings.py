@@ -14,7 +14,7 @@ from support.running import wait_until
 from tfjob.api.resources import PODS
 from tfjob.api.types import TFJOBS
 
-LATE = 15.0
+LATE = 30.0
 """Seconds that a limit may be late on a machine that does much else; at the next event it would be minutes."""
 
 

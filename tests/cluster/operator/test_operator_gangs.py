@@ -142,6 +142,7 @@ def test_volcano_admits_a_group_before_its_pods_are_made(volcano: Room) -> None:
     status = volcano.until("queued", "Pending", reason="PodGroupPending")
     assert "lastReconcileTime" in status
     assert not volcano.pods("queued")
+    wait_until(lambda: volcano.find(VOLCANO_PODGROUPS, "queued") is not None, 60)  # the status is written first
     group = volcano.get(VOLCANO_PODGROUPS, "queued")
     assert group["spec"] == {
         "minMember": 2,

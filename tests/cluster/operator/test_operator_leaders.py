@@ -32,11 +32,11 @@ from tfjob.api.resources import LEASES
 
 Object = dict[str, Any]
 LEASE_SECONDS, RETRY_SECONDS = 15, 2
-LONG_LEASE = {"lease": 90.0, "lease_renewal": 60.0}
+LONG_LEASE = {"lease": 90.0, "lease_renewal": 60.0, "lease_release": 30.0}
 """Seconds: so long that a lease that was released is taken much sooner than one that runs out, on any machine."""
 BUSY_SECONDS = 0.3
 """How long a leader may work for new jobs before it falls silent."""
-SLOW = 10
+SLOW = 30
 """Seconds that a machine that does much else may take on top."""
 PAUSED, CUT_OFF, VANISHED, KILLED = "paused", "cut off", "in a black hole", "killed"
 UNHEARD = (CUT_OFF, VANISHED)

@@ -75,28 +75,39 @@ def test_a_tf_job_of_tensorflow_org_shows_within_a_second_what_became_of_a_pod(
 def assert_prompt(
     team: Room, client: Client, resource: Resource, names: list[str], counts: Callable[[Object], Counts]
 ) -> None:
-    """Lets the pods of the job `prompt` run one by one, then end; most of either must be seen in time.
+    """Let the pods of the job `prompt` run one by one, then end; most of either must be seen in time.
 
-    Most of them, so that one slow moment of a busy machine is no failure. The last pod is the one that decides.
+    Most of them, so that one slow moment of a busy machine is not a failure. A busy machine also takes longer to show
+    a change of the job itself, which does not need the operator; the limit grows with that. The last pod decides.
     """
     assert USUAL.sweep.total_seconds() >= 10 * SECONDS
     changes: list[tuple[Callable[[str], None], str, Counts]] = [
         *((team.runs, name, (before + 1, 0)) for before, name in enumerate(names)),
         *((team.ends, name, (len(names) - 1 - before, before + 1)) for before, name in enumerate(names)),
     ]
-    delays = []
+    delays, trips = [], []
     with statuses(client, team.namespace, resource) as seen:
         for change, name, wanted in changes:
+            trips.append(round_trip(team, resource, seen))
             begun = time.monotonic()
             change(name)
             delays.append(shown_at(seen, lambda status, wanted=wanted: counts(status) == wanted) - begun)  # type: ignore[misc]
     for what, some in (("starts", delays[: len(names)]), ("ends", delays[len(names) :])):
         print(f"{resource.kind}, {what}: {' '.join(f'{one:.2f}' for one in some)} s, median {median(some):.2f} s")
-        assert median(some) < SECONDS
+        assert median(some) < SECONDS + 5 * median(trips)
 
 
 Seen = queue.Queue[tuple[float, Object]]
 """The statuses that a watch showed, each with its moment."""
+
+
+def round_trip(team: Room, resource: Resource, seen: Seen) -> float:
+    """Return the seconds until a change of the job `prompt` that the operator ignores is shown."""
+    while not seen.empty():
+        seen.get()
+    begun = time.monotonic()
+    team.patch(resource, "prompt", {"metadata": {"annotations": {"example.com/changed": str(begun)}}})
+    return shown_at(seen, lambda _: True) - begun
 
 
 def shown_at(seen: Seen, holds: Callable[[Object], bool]) -> float:

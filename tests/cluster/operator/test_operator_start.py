@@ -13,7 +13,8 @@ import yaml
 
 from devcluster.client import Client, KubectlFailed
 from support.cluster_golden import check_cluster_golden
-from support.operating import OperatorProcess, free_port, operating
+from support.operating import OperatorProcess, operating
+from support.ports import free_port
 from support.room import Room, job, room
 from support.running import wait_until
 from tfjob.api.crd.tfjob import NAME as CRD_NAME

@@ -23,7 +23,7 @@ from support.running import wait_until
 from support.served import serve_tf_jobs
 from support.tf_jobs import Object, begin, begun, is_new, pods, replica, tf_job, until
 from tfjob.api.dialect import TENSORFLOW, TF_JOBS
-from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES
+from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
 from tfjob.api.types import RUNTIME_ID, ChiefReference, TerminationPolicy
 from tfjob.kube.cluster.tensorflow_org import TensorFlowOrgStorage, draw
 from tfjob.plan.build.pods import pod as planned
@@ -104,10 +104,9 @@ def test_a_job_of_the_documents_runs_and_shows_what_they_show(
         ("PS", "Running", {"Running": 2}),
     ]
     assert status.items() >= {"reason": "", "controlPaused": False}.items()
-    assert [one["metadata"]["name"] for one in team.objects(JOBS, f"runtime_id={runtime_id}")] == [
-        f"master-{runtime_id}-0"
-    ]
-    assert set(pods(team, "example-job")) == {"master-0"}
+    wait_until(lambda: len(team.objects(JOBS, f"runtime_id={runtime_id}")) == 1, 60)
+    assert team.find(JOBS, f"master-{runtime_id}-0")
+    wait_until(lambda: set(pods(team, "example-job")) == {"master-0"}, 60)
 
     lines = [line.split() for line in printed("kubectl get tfjob").splitlines()]
     assert lines[0] == ["NAME", "PHASE", "STATE", "RUNTIMEID", "AGE"]
@@ -266,10 +265,12 @@ def test_a_job_that_is_deleted_takes_everything_with_it_though_no_operator_is_th
             board = {"logDir": "/logs"}
             body = tf_job("short", replica("MASTER"), {"tfReplicaType": "PS"}, tensorboard=board)
             runtime_id = begin(team, body, "master-0", "ps-0")
-            kinds = (JOBS, PODS, SERVICES, CONFIG_MAPS, DEPLOYMENTS)
-            wait_until(lambda: len(team.objects(PODS, f"runtime_id={runtime_id}")) == 3, 90)
-            found = {one.kind: len(team.objects(one, f"runtime_id={runtime_id}")) for one in kinds}
-        assert found == {"Job": 2, "Pod": 3, "Service": 3, "ConfigMap": 1, "Deployment": 1}
+            kinds = {JOBS: 2, PODS: 3, SERVICES: 3, CONFIG_MAPS: 1, DEPLOYMENTS: 1}
+
+            def found() -> dict[Resource, int]:
+                return {one: len(team.objects(one, f"runtime_id={runtime_id}")) for one in kinds}
+
+            wait_until(lambda: found() == kinds, 90, lambda: str(found()))
         team.delete(TF_JOBS, "short")
         for resource in kinds:
             wait_until(lambda kind=resource: not team.objects(kind, f"runtime_id={runtime_id}"), 90)  # type: ignore[misc]

@@ -215,7 +215,7 @@ def test_the_next_driver_of_a_job_keeps_it_and_it_ends_with_the_job(
     (server,) = (pid for pid in processes_of(home) if is_tensorboard(pid))
     (driver,) = (pid for pid in processes_of(home) if PROGRAM.encode() in command_of(pid))
     os.kill(driver, signal.SIGKILL)
-    wait_until(lambda: driver not in processes_of(home), 30)
+    wait_until(lambda: driver not in processes_of(home), 60)
 
     def answers() -> bool:
         with suppress(URLError, ConnectionError, TimeoutError):

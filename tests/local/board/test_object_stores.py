@@ -15,7 +15,7 @@ from support.board.event_files import write_scalar
 from support.board.guarded_store import Door, bearing, guarded, signed_with
 from support.board.identities import KEYS, ROLE, SESSION_KEYS, TOKEN, ServiceAccount, metadata, token_service
 from support.board.serving import call, running, scalars, serving
-from support.operating import free_port
+from support.ports import free_port
 from support.running import wait_until
 
 # The first time, the servers are built and the image is made.

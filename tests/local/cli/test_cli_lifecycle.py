@@ -39,7 +39,9 @@ def test_a_name_in_use_is_refused_and_that_of_a_finished_job_used_again(cli: Com
     assert "--name" in refused
     assert "tfjob delete sleeper" in refused
     cli.golden("run-name-in-use", refused)
-    cli("delete", "sleeper")
+    cli("stop", "sleeper")
+    assert "replaces sleeper.1, which can no longer be resumed" in cli("submit", "sleeper.yaml", "--no-limits")
+    cli("delete", "sleeper", "sleeper.1")
     for _ in range(2):
         cli("run", "fails.yaml", "--no-limits", code=1)
     cli("run", "fails.yaml", "--name", "other", "--no-limits", code=1)

@@ -29,7 +29,7 @@ BAD_INPUT = {
     "an unused parameter": (("run", "hello.yaml", "-p", "a=1"), "${a}"),
     "a parameter without value": (("run", "hello.yaml", "-p", "a"), "KEY=VALUE"),
     "a parameter twice": (("run", "hello.yaml", "-p", "a=1", "-p", "a=2"), "-p a"),
-    "a bad name": (("run", "hello.yaml", "--name", "Not_a_name"), "metadata.name"),
+    "a bad name": (("run", "hello.yaml", "--name", "Not_a_name"), "--name: 'Not_a_name'"),
     "an unknown volume": (("run", "hello.yaml", "--volume", "data=/tmp"), "--volume data"),
     "a volume without folder": (("run", "everything.yaml", "--volume", "data="), "NAME=FOLDER"),
     "a missing interpreter": (("run", "hello.yaml", "--python", "/no/python"), "/no/python"),
@@ -53,7 +53,7 @@ NOT_FOUND = {
     "another namespace": (("status", "hello", "-n", "other"), "-n default"),
     "an empty name": (("status", ""), "tfjob ps -a"),
     "an unknown replica": (("logs", "hello", "worker-7"), "chief-0, worker-0, worker-1"),
-    "an unknown container": (("logs", "hello", "worker-0/side"), "container side"),
+    "an unknown container": (("logs", "hello", "worker-0/side"), "container 'side'"),
     "a replica that ended": (("exec", "hello", "worker-0", "--", "ls"), "worker-0"),
     "an unknown claim": (("volume", "delete", "nothing"), "default/keep, default/meet"),
     "one of several": (("delete", "hello", "nobody"), "nobody"),
@@ -177,7 +177,7 @@ def test_a_program_that_is_not_on_this_machine_is_a_warning(cli: CommandLine, wo
     assert len(warnings) == 1
     assert ": warning: spec.tfReplicaSpecs.Worker.template.spec.containers[0].command[0]: " in warnings[0]
     assert "/opt/no-such-program" in warnings[0]
-    assert "--no-limits" not in words or 'cannot run "/opt/no-such-program": No such file' in shown
+    assert "--no-limits" not in words or "cannot run '/opt/no-such-program': No such file" in shown
     cli.golden("warning-missing-program", f"{warnings[0]}\n", exact=True)
 
 

@@ -52,7 +52,7 @@ def answer(port: int, path: str = "/") -> str:
 
     def heard() -> bool:
         try:
-            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as response:
                 said.append(response.read().decode())
         except OSError:
             return False

@@ -42,7 +42,7 @@ port, version, gate = int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/peer":
-            answer = urllib.request.urlopen(f"http://{sys.argv[4]}/", timeout=30).read()
+            answer = urllib.request.urlopen(f"http://{sys.argv[4]}/", timeout=60).read()
         else:
             answer = str(os.getpid() if self.path == "/pid" else version).encode()
         self.send_response(503 if self.path == "/ready" and not gate.exists() else 200)
@@ -105,7 +105,7 @@ class Web:
             "image": "x",
             "command": words,
             "ports": [{"name": "http", "containerPort": 8080}],
-            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1},
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1, "timeoutSeconds": 60},
         }
         return {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
 
@@ -131,11 +131,11 @@ class Web:
 
     def url(self, port: int = 8000) -> str:
         (service,) = self.store.children(Service, self.run.uid)
-        wait_until(lambda: port in published(self.store, service), 30)
+        wait_until(lambda: port in published(self.store, service), 60)
         return f"http://127.0.0.1:{published(self.store, service)[port]}"
 
     def call(self, path: str = "/", port: int = 8000) -> str:
-        with urlopen(self.url(port) + path, timeout=30) as answer:
+        with urlopen(self.url(port) + path, timeout=60) as answer:
             return str(answer.read().decode())
 
     def wait_ready(self, number: int) -> None:
@@ -146,13 +146,13 @@ class Web:
             )
 
         wait_until(complete, 90, lambda: f"{self.deployment.status} {[pod.status for pod in self.pods]}")
-        wait_until(lambda: answers(self), 30)
+        wait_until(lambda: answers(self), 60)
 
 
 def post_and_close(url: str) -> bytes:
     """What a client reads that sends a megabyte and closes its sending side."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), 30) as connection:
+    with socket.create_connection((host, int(port)), 60) as connection:
         connection.sendall(b"POST / HTTP/1.0\r\n\r\n" + bytes(1_000_000))
         connection.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -184,7 +184,7 @@ def load(url: str) -> Iterator[list[str]]:
     def ask() -> None:
         while not over.is_set():
             try:
-                with urlopen(url, timeout=30) as answer:
+                with urlopen(url, timeout=60) as answer:
                     answered.append(answer.read().decode())
             except (OSError, HTTPException) as error:
                 answered.append(repr(error))
@@ -222,7 +222,7 @@ def test_connections_go_to_the_pods_in_turn(web: Web) -> None:
     web.gate.touch()
     web.start(replicas=3)
     web.wait_ready(3)
-    wait_until(lambda: len({web.call("/pid") for _ in range(3)}) == 3, 30)
+    wait_until(lambda: len({web.call("/pid") for _ in range(3)}) == 3, 60)
     assert len({web.call("/pid") for _ in range(3)}) == 3
 
 
@@ -241,7 +241,7 @@ def test_a_rolling_update_loses_no_request(web: Web) -> None:
     assert set(answered) == {"one", "two"}
     assert set(answered[-10:]) == {"two"}
     present = {pod.metadata.name for pod in web.pods}
-    wait_until(lambda: {name for name in leases(web.store.connection, web.run.uid) if "-" in name} == present, 30)
+    wait_until(lambda: {name for name in leases(web.store.connection, web.run.uid) if "-" in name} == present, 60)
 
 
 def test_a_new_template_that_never_gets_ready_leaves_the_old_pods(web: Web, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_new_template_that_never_gets_ready_leaves_the_old_pods(web: Web, tmp_
     assert web.deployment.status.updated_replicas == 1
     web.gate.touch()
     web.wait_ready(1)
-    wait_until(lambda: web.call() == "two", 30)
+    wait_until(lambda: web.call() == "two", 60)
 
 
 def test_a_server_that_crashes_is_restarted_and_a_lost_pod_is_replaced(web: Web) -> None:
@@ -287,14 +287,14 @@ def test_scaling_stopping_and_resuming(web: Web) -> None:
     suspend(web.store, web.run.uid, DeploymentKind(), STOPPED)
     wait_until(lambda: not needs_driver(web.again), 60)
     assert (web.pods, web.deployment.status.state) == ([], "Suspended")
-    wait_until(lambda: processes_of(web.home.path) == [], 30)
+    wait_until(lambda: processes_of(web.home.path) == [], 60)
     web.store.update(web.run.uid, edit(Deployment, resumed))
-    wait_until(lambda: ensure_driven(web.home, web.store, web.again), 30)
+    wait_until(lambda: ensure_driven(web.home, web.store, web.again), 60)
     web.wait_ready(1)
     assert web.url() == url
     web.store.update(web.run.uid, marked_for_deletion)
     wait_until(lambda: not web.again.current and not needs_driver(web.again), 60)
-    wait_until(lambda: processes_of(web.home.path) == [], 30)
+    wait_until(lambda: processes_of(web.home.path) == [], 60)
 
 
 def test_a_driver_that_was_killed_leaves_servers_for_the_next_one(web: Web) -> None:
@@ -304,9 +304,9 @@ def test_a_driver_that_was_killed_leaves_servers_for_the_next_one(web: Web) -> N
     uids, url = {pod.metadata.uid for pod in web.pods}, web.url()
     (driver,) = (pid for pid in processes_of(web.home.path) if PROGRAM.encode() in command_of(pid))
     os.kill(driver, signal.SIGKILL)
-    wait_until(lambda: driver not in processes_of(web.home.path), 30)
-    wait_until(lambda: ensure_driven(web.home, web.store, web.again), 30)
-    wait_until(lambda: answers(web), 30)
+    wait_until(lambda: driver not in processes_of(web.home.path), 60)
+    wait_until(lambda: ensure_driven(web.home, web.store, web.again), 60)
+    wait_until(lambda: answers(web), 60)
     assert ({pod.metadata.uid for pod in web.pods}, web.url()) == (uids, url)
 
 
@@ -320,4 +320,4 @@ def test_a_pod_that_cannot_start_is_reported_with_what_to_do_in_one_line(web: We
         return [event.message for event in events if event.reason == "CreateContainerConfigError"]
 
     wait_until(lambda: bool(told()), 60)
-    assert 'cannot start: ConfigMap "missing" not found. Add a document' in told()[0]
+    assert "cannot start: ConfigMap 'missing' not found. Add a document" in told()[0]

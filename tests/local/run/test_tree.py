@@ -101,7 +101,7 @@ def kill_driver(home: Home) -> None:
     words = {pid: command_of(pid) for pid in processes_of(home.path)}
     (driver,) = (pid for pid, command in words.items() if b"support.toy_driver" in command)
     os.kill(driver, signal.SIGKILL)
-    wait_until(lambda: driver not in processes_of(home.path), 30)
+    wait_until(lambda: driver not in processes_of(home.path), 60)
 
 
 def test_a_tree_runs_to_its_end(state: tuple[Home, Store], tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_tree_whose_driver_was_killed_is_continued(state: tuple[Home, Store], 
 
     child = next(run for run in jobs(store) if run.name == "toy-1")
     assert ensure_driven(home, store, child), "the next command looks at one of the jobs"
-    wait_until(lambda: is_driven(again(store, started.run)), 30)
+    wait_until(lambda: is_driven(again(store, started.run)), 60)
     assert not ensure_driven(home, store, again(store, started.run)), "one driver has the whole tree"
     assert pids == {name: workload_pid(home.path, f"{name}-worker-0") for name in pids}, "pods kept running"
     (tmp_path / "gate").touch()
@@ -139,7 +139,7 @@ def test_a_tree_whose_driver_was_killed_is_continued(state: tuple[Home, Store], 
 
     assert states(store) == dict.fromkeys(("toy-0", "toy-1", "toy-2"), "Succeeded")
     assert again(store, started.run).decode(Batch).status.state == "Succeeded"
-    wait_until(lambda: processes_of(home.path) == [], 30)
+    wait_until(lambda: processes_of(home.path) == [], 60)
 
 
 def test_an_attached_tree_leaves_no_process_when_it_is_killed(state: tuple[Home, Store], tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_an_attached_tree_leaves_no_process_when_it_is_killed(state: tuple[Home,
 
     ensure_driven(home, store, jobs(store)[0])
     wait_until(lambda: not needs_driver(again(store, started.run)), 60)
-    wait_until(lambda: processes_of(home.path) == [], 30)
+    wait_until(lambda: processes_of(home.path) == [], 60)
     assert store.runs(everything=False) == [], "a kind that cannot be suspended is deleted"
     assert len(jobs(store)) == 2, "its record stays"
 
@@ -170,7 +170,7 @@ def test_a_deleted_tree_ends_from_the_leaves(state: tuple[Home, Store], tmp_path
     wait_until(lambda: not again(store, started.run).current, 60)
     assert store.runs(everything=False) == []
     assert store.pods() == []
-    wait_until(lambda: processes_of(home.path) == [], 30)
+    wait_until(lambda: processes_of(home.path) == [], 60)
 
 
 def test_a_server_keeps_its_pod_up_until_it_is_deleted(state: tuple[Home, Store], tmp_path: Path) -> None:
@@ -184,4 +184,4 @@ def test_a_server_keeps_its_pod_up_until_it_is_deleted(state: tuple[Home, Store]
     assert [pod.metadata.name for pod in store.children(Pod, started.run.uid)] == ["toy-1"]
     store.update(started.run.uid, marked_for_deletion)
     wait_until(lambda: not needs_driver(again(store, started.run)), 60)
-    wait_until(lambda: processes_of(home.path) == [], 30)
+    wait_until(lambda: processes_of(home.path) == [], 60)

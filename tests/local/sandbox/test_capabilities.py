@@ -76,9 +76,9 @@ def test_without_user_namespaces_the_reduced_level_is_chosen_with_the_setting_to
 
 
 def test_the_signals_of_the_tool_do_not_change_what_is_found() -> None:
-    usual = capabilities.problems()
+    usual = capabilities.Probing().problems()
     with odd_signals(signal.SIGCHLD, signal.SIGPIPE):
-        assert capabilities.problems() == usual
+        assert capabilities.Probing().problems() == usual
 
 
 def test_the_probe_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

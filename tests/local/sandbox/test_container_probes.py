@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from support.local.pod_harness import (
     at,
     odd_signals,
 )
+from support.ports import free_port
 from tfjob.local.sandbox import processes
 
 LISTENING = [Place("full", "user"), Place("addresses", "root")]
@@ -55,9 +55,7 @@ def shell(script: str, **changes: Any) -> dict[str, Any]:
 
 def address(pods: Pods) -> dict[str, Any]:
     """Where the first pod listens if it binds the wildcard."""
-    with socket.socket() as free:
-        free.bind(("0.0.0.0", 0))
-        return {"host": "127.0.0.1" if pods.level == "ports" else f"{NETWORK}.1", "port": free.getsockname()[1]}
+    return {"host": "127.0.0.1" if pods.level == "ports" else f"{NETWORK}.1", "port": free_port()}
 
 
 def main(pod: PodRun) -> dict[str, Any]:

@@ -147,8 +147,9 @@ def test_a_container_that_restarts_leaves_the_others_alone(pods: Pods) -> None:
 
 @at(EACH_LEVEL)
 def test_a_sidecar_starts_first_and_is_ended_after_the_containers(pods: Pods) -> None:
+    gate = pods.folder / "gate"
     pod = pods.launch(
-        pods.container("sh", "-c", "sleep 0.3; exit 0"),
+        pods.container("sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done"),
         init=[
             pods.container(
                 "sh",
@@ -161,6 +162,7 @@ def test_a_sidecar_starts_first_and_is_ended_after_the_containers(pods: Pods) ->
         grace=10.0,
     )
     pod.until_logged("up", "sidecar")
+    gate.touch()
     assert pod.ended()["exitCode"] == 0
     assert pod.log("sidecar") == "up\nended\n"
     assert pod.status()["phase"] == "Succeeded"
@@ -173,7 +175,7 @@ def test_containers_of_a_pod_reach_each_other_on_localhost(pods: Pods) -> None:
     )
     client = (
         "import socket, time\n"
-        "for _ in range(400):\n"
+        "for _ in range(2400):\n"
         "    try: print(socket.create_connection(('localhost', 2222)).recv(9).decode()); break\n"
         "    except OSError: time.sleep(.05)\n"
     )

@@ -315,7 +315,7 @@ def test_a_fork_without_life_is_started_again_cold(warm: WarmPods, project: Path
     """Its fourth fork, the program itself, never comes to its first line; nobody counts that as a restart."""
     mark = Path("/var/tmp") / f"tfjob-hung-{os.getpid()}"
     warm.have(HANGS_ONCE.format(mark=mark.name))
-    run = warm.launch("exit-3.py", cwd=project)
+    run = warm.launch("exit-3.py", cwd=project, life=1.0)
     assert run.ended()["exitCode"] == 3
     status = run.status()
     assert status["cold"].keys() == {"main"}

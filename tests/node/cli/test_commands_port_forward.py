@@ -61,7 +61,7 @@ def answer(forwarding: Running) -> str:
     """What comes through the forwarded port; empty if nothing does."""
     port = next(int(found[1]) for line in forwarding.lines if (found := LINE.fullmatch(line)))
     try:
-        with urlopen(f"http://127.0.0.1:{port}/", timeout=10) as response:
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=60) as response:
             return str(response.read().decode().strip())
     except OSError:
         return ""
@@ -92,6 +92,6 @@ def test_a_forwarded_port_of_a_service_outlives_its_pod(
             assert said.startswith(begins), said
 
     assert "no port 81" in on_nodes("port-forward", "svc/web", "81", code=3)
-    assert "no deployment wob" in on_nodes("port-forward", "deploy/wob", "81", code=3)
+    assert "no deployment 'wob'" in on_nodes("port-forward", "deploy/wob", "81", code=3)
     node_cluster.kubectl("delete", "deployment/web", "service/web", "-n", nodes_namespace)
     on_nodes("delete", "serving", "--yes")

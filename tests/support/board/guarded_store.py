@@ -56,7 +56,7 @@ def guarded(store: str, judge: Judge) -> Iterator[Door]:
                 self._answer(403, [], b"who are you?")
                 return
             door.passed += 1
-            connection = HTTPConnection(backend, timeout=20)
+            connection = HTTPConnection(backend, timeout=60)
             try:
                 wanted = {"Range": headers["range"]} if "range" in headers else {}
                 connection.request(self.command, self.path, headers=wanted)

@@ -11,7 +11,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from support.board import tensorboard_image
-from support.operating import free_port
+from support.ports import free_port
 from support.running import wait_until
 from tfjob.plan.build.tensorboard import USER_ID
 

@@ -22,8 +22,9 @@ from tfjob.local.sandbox import processes
 from tfjob.local.state.home import Home
 from tfjob.local.warm.pool import ForkServer, NotWarm, State, running
 
-PATIENT = Durations(fork_server_answer=timedelta(seconds=60))
-"""For a machine that does much else."""
+PATIENCE = 60.0
+PATIENT = Durations(fork_server_answer=timedelta(seconds=PATIENCE), fork_ready=timedelta(seconds=PATIENCE))
+"""Durations for a busy machine."""
 VARIABLES = {"PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
 
 
@@ -49,12 +50,18 @@ class WarmPods:
         return made
 
     def launch(
-        self, program: str, *words: str, cwd: Path, mounts: Sequence[dict[str, Any]] = (), **changes: Any
+        self,
+        program: str,
+        *words: str,
+        cwd: Path,
+        mounts: Sequence[dict[str, Any]] = (),
+        life: float = PATIENCE,
+        **changes: Any,
     ) -> PodRun:
-        """A pod of one container that starts warm; `program` is a script, or a module after `-m `."""
+        """Start a pod of one container warm; `program` is a script, or a module after `-m `."""
         module = program.startswith("-m ")
         argv = [str(self.python), *(["-m"] if module else []), program.removeprefix("-m "), *words]
-        warm = {"at": 2 if module else 1, "module": module}
+        warm = {"at": 2 if module else 1, "module": module, "life": life}
         container = self.pods.container(*argv, cwd=str(cwd), warm=warm, mounts=list(mounts))
         pod = self.pods.prepare(container, **changes)
         secrets = json.dumps({"env": {"main": {"PATH": PATH, **VARIABLES}}, "files": {}}).encode()

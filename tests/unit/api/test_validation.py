@@ -46,6 +46,7 @@ def replicas(**types: Any) -> TFJob:
         replicas(Worker=WORKER, PS={"replicas": 3}),
         replicas(Worker={**WORKER, "replicas": 0}, Chief=WORKER),
         pod(containers=[{"name": "tensorflow", "image": "tf"}, {"name": "side", "image": "tf"}]),
+        pod(dnsPolicy="None", dnsConfig={"nameservers": ["10.0.0.10"]}),
         container(name="anything"),
         job(successPolicy="AllWorkers", restartScope="Gang", enableDynamicWorker=True),
         job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 0, "ttlSecondsAfterFinished": 0}),
@@ -128,6 +129,8 @@ def test_a_good_job_has_no_problems_before_and_after_its_defaults(good: TFJob) -
             "spec.terminationPolicy.chief.replicaName",
         ),
         (job(metadata={"namespace": "A"}), "metadata.namespace"),
+        (pod(dnsPolicy="None"), f"{POD}.dnsPolicy"),
+        (pod(dnsPolicy="ClusterLast"), f"{POD}.dnsPolicy"),
     ],
 )
 def test_each_rule_finds_its_fault_at_its_path(bad: TFJob, path: str, wording: Wording) -> None:

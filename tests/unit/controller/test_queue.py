@@ -15,7 +15,7 @@ LONG = 3600.0
 def in_loop(test: Callable[[WorkQueue], Awaitable[None]]) -> None:
     async def run() -> None:
         queue = WorkQueue()
-        await asyncio.wait_for(test(queue), timeout=30)
+        await asyncio.wait_for(test(queue), timeout=120)
         queue.close()
 
     asyncio.run(run())

@@ -60,6 +60,8 @@ async def no_job(name: str) -> Record:
 class Toy:
     """A target with some objects and no jobs; every connection gets the name and port of the pod."""
 
+    namespace = "default"
+
     def __init__(self, *objects: Any) -> None:
         self.kept = list(objects)
         self.find: Callable[[str], Awaitable[Record]] = no_job
@@ -134,14 +136,14 @@ def test_a_name_alone_is_a_deployment_if_there_is_no_such_job() -> None:
     assert leads_to(place, "web", "http") == "one:8501"
     assert leads_to(place, "deploy/web", "9") == "one:9"
     assert leads_to(place, "web/two", "http") == "two:8501"
-    with pytest.raises(NotFound, match="deployment web has no pod worker-0"):
+    with pytest.raises(NotFound, match="deployment web has no pod 'worker-0'"):
         leads_to(place, "web/worker-0", "http")
 
 
 def test_a_job_has_replicas_and_no_other_parts() -> None:
     place = Toy()
     place.find = partial(found, record(job("web", worker=1)))
-    with pytest.raises(NotFound, match="has no replica zzz"):
+    with pytest.raises(NotFound, match="has no replica 'zzz'"):
         leads_to(place, "web/zzz", "80")
 
 
@@ -158,7 +160,7 @@ def test_a_run_that_is_stopped_is_named_with_the_command_that_continues_it(name:
 @pytest.mark.parametrize(
     ("name", "remote", "keyword"),
     [
-        ("service/webb", "80", "no service webb"),
+        ("service/webb", "80", "no service 'webb' in namespace 'default'"),
         ("service/web", "83", "no port 83"),
         ("pod/one", "grpc", "no port named grpc"),
         ("pod/slow", "80", "running"),
@@ -180,7 +182,7 @@ def test_a_misspelt_name_has_a_suggestion() -> None:
 async def read(port: int) -> bytes:
     reader, writer = await asyncio.open_connection(LOCALHOST, port)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from threading import Timer
 
 import pytest
 
@@ -40,10 +39,10 @@ class Counting:
             self.ended = True
 
 
-def interrupt_after(*times: float) -> None:
-    """Simulate Ctrl-C: Python handles signals in the main thread."""
-    for seconds in times:
-        Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+async def wait_for_ctrl_c() -> None:
+    """Simulate Ctrl-C while the caller waits for this work: Python handles signals in the main thread."""
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(60)
 
 
 @pytest.fixture(params=["portal", "inline"])
@@ -117,12 +116,11 @@ def test_ctrl_c_cancels_the_work_and_waits_for_its_end() -> None:
 
     async def work() -> None:
         try:
-            await asyncio.sleep(60)
+            await wait_for_ctrl_c()
         finally:
             await asyncio.sleep(0.05)
             told.append("cleaned up")
 
-    interrupt_after(0.2)
     with Portal() as portal:
         with pytest.raises(KeyboardInterrupt):
             portal.call(work())
@@ -132,12 +130,11 @@ def test_ctrl_c_cancels_the_work_and_waits_for_its_end() -> None:
 def test_work_may_answer_a_ctrl_c_itself() -> None:
     async def work() -> str:
         try:
-            await asyncio.sleep(60)
+            await wait_for_ctrl_c()
         except asyncio.CancelledError:
             return "interrupted"
         return "over"
 
-    interrupt_after(0.2)
     with Portal() as portal:
         assert portal.call(work()) == "interrupted"
 
@@ -147,11 +144,11 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
 
     async def work() -> None:
         try:
-            await asyncio.sleep(60)
+            await wait_for_ctrl_c()
         finally:
+            os.kill(os.getpid(), signal.SIGINT)
             await asyncio.to_thread(released.wait)
 
-    interrupt_after(0.2, 0.4)
     with Portal() as portal:
         with pytest.raises(KeyboardInterrupt):
             portal.call(work())
@@ -164,12 +161,11 @@ def test_ctrl_c_ends_an_iteration_that_waits() -> None:
     async def lines() -> AsyncGenerator[int, None]:
         try:
             yield 1
-            await asyncio.sleep(60)
+            await wait_for_ctrl_c()
             yield 2
         finally:
             ended.set()
 
-    interrupt_after(0.2)
     with Portal() as portal:
         with pytest.raises(KeyboardInterrupt):
             list(portal.iterate(lines()))
@@ -193,14 +189,13 @@ def test_work_that_needs_an_event_loop_is_refused_without_one() -> None:
 def test_a_ctrl_c_in_the_moment_of_a_value_takes_effect_after_it() -> None:
     async def values() -> AsyncGenerator[int, None]:
         try:
-            await asyncio.sleep(60)
+            await wait_for_ctrl_c()
         except asyncio.CancelledError:
             yield 1  # as if it had come before the cancellation
         await asyncio.sleep(60)
 
     with Portal() as portal:
         found = portal.iterate(values())
-        interrupt_after(0.1)
         assert next(found) == 1
         with pytest.raises(KeyboardInterrupt):
             next(found)

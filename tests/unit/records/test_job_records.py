@@ -167,7 +167,5 @@ def test_after_a_full_disk_the_next_line_is_whole(records: JobRecords) -> None:
 def test_a_record_is_private_and_can_be_removed(records: JobRecords) -> None:
     folder = records.begin(job()).folder
     assert folder.stat().st_mode & 0o777 == 0o700
-    kept = records.of(job())
-    assert kept is not None
-    kept.remove()
+    records.remove(job())
     assert not folder.exists()

@@ -147,6 +147,16 @@ def test_a_torn_record_is_skipped(run: Path) -> None:
     assert texts(list(read([source]))) == ["one", "two"]
 
 
+def test_a_rotated_file_may_end_without_a_newline(run: Path) -> None:
+    """A complete last record is read even if the writer could not write its newline, also while following."""
+    source = write(run / "log.1", record(1, "one"), record(2, "two").rstrip("\n"))
+    write(run / "log")
+    assert texts(list(read([source]))) == ["one", "two"]
+    assert texts(Follower([source]).poll()) == ["one", "two"]
+    write(run / "log", record(3, "three"))
+    assert texts(Follower([source]).finish()) == ["one", "two", "three"]
+
+
 def test_nothing_written_yet_is_nothing(tmp_path: Path) -> None:
     source = Source("a", tmp_path / "a/main")
     assert list(read([source], tail=3)) == []

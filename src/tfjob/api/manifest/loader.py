@@ -16,7 +16,7 @@ from tfjob.api.defaults import with_defaults
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.schema.checker import QUOTE, Schema, pod_definitions
 from tfjob.api.suggest import suggestion
-from tfjob.api.text.reader import Document, parse
+from tfjob.api.text.reader import Document, Mark, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
 from tfjob.api.versions.round_trip import apply_notes
@@ -41,9 +41,9 @@ class Part:
     prefix: Path = ()
     filled: frozenset[Path] = frozenset()
 
-    def located(self, problem: Problem, path: Path) -> Problem:
-        """Return a problem at `path` of this object with its path, line and column in the file."""
-        whole = (*self.prefix, *path)
+    def located(self, problem: Problem, path: Path | None = None) -> Problem:
+        """Return a problem of this object, or one at `path`, with its path, line and column in the file."""
+        whole = (*self.prefix, *(path_parts(problem.path) if path is None else path))
         line, column = self.document.position(whole)
         return replace(problem, path=path_text(whole), line=line, column=column, source=self.document.source)
 
@@ -90,9 +90,19 @@ class Manifest:
             raise InvalidManifest(self.errors)
 
 
-def load(data: bytes | str, source: str = "", parameters: Mapping[str, str] | None = None, name: str = "") -> Manifest:
-    """Read, convert and check a manifest; `name` renames its only job. Faults become problems, not exceptions."""
-    loading = _Loading(Manifest(source), parameters or {}, name)
+def load(
+    data: bytes | str,
+    source: str = "",
+    parameters: Mapping[str, str] | None = None,
+    name: str = "",
+    *,
+    is_generated: bool = False,
+) -> Manifest:
+    """Read, convert and check a manifest; `name` renames its only job. Faults become problems, not exceptions.
+
+    Problems of a generated manifest have no line and column, because no file contains it.
+    """
+    loading = _Loading(Manifest(source), parameters or {}, name, is_generated)
     loading.read(data)
     loading.manifest.problems[:] = in_order(loading.manifest.problems)
     return loading.manifest
@@ -103,6 +113,7 @@ class _Loading:
     manifest: Manifest
     parameters: Mapping[str, str]
     name: str
+    is_generated: bool
     used: set[str] = field(default_factory=set)
     known: dict[tuple[str, str, str], Part] = field(default_factory=dict)
 
@@ -110,7 +121,8 @@ class _Loading:
         parsed = parse(data, self.manifest.source)
         self.manifest.problems.extend(parsed.problems)
         for document in parsed.documents:
-            for part in self.parts(document):
+            mark = Mark(0, 0) if self.is_generated else document.mark
+            for part in self.parts(Document(document.value, document.source, mark)):
                 self.take(part)
         if not parsed.problems:
             self.refuse_unused()
@@ -170,27 +182,27 @@ class _Loading:
         if key in self.known:
             first = self.known[key]
             line, _ = first.document.position((*first.prefix, "metadata", "name"))
-            said = f"{key[0]} {key[2]} is defined twice, first on line {line}"
+            said = f"{key[0]} '{key[2]}' is defined twice, first on line {line}"
             self.report(part, ("metadata", "name"), said, "use different names")
         self.known.setdefault(key, part)
 
     def refuse_kind(self, part: Part, api_version: str, kind: str) -> None:
         for version, known in _known_kinds():
             if version == api_version and known.lower() == kind.lower():
-                self.report(part, ("kind",), f"{api_version} has no kind {kind}", f"did you mean kind: {known}?")
+                self.report(part, ("kind",), f"{api_version} has no kind '{kind}'", f"did you mean kind: {known}?")
                 return
         versions = sorted(version for version, known in _known_kinds() if known == kind)
         if versions:
             hint = suggestion(api_version, versions)
-            self.report(part, ("apiVersion",), f"unknown apiVersion {api_version} for a {kind}", hint)
+            self.report(part, ("apiVersion",), f"unknown apiVersion '{api_version}' for a {kind}", hint)
             return
         kinds = sorted({known for _, known in _known_kinds()})
-        self.report(part, ("kind",), f"unknown kind {kind}", suggestion(kind, kinds))
+        self.report(part, ("kind",), f"unknown kind '{kind}'", suggestion(kind, kinds))
 
     def refuse_unused(self) -> None:
         for name in self.parameters:
             if name not in self.used:
-                said = f"the parameter {name} is not used: no value in the manifest contains ${{{name}}}"
+                said = f"the parameter '{name}' is not used: no value in the manifest contains ${{{name}}}"
                 unused = Problem("", said, f"remove -p {name}=...", source=self.manifest.source)
                 self.manifest.problems.append(unused)
 
@@ -205,6 +217,9 @@ class _Loading:
         for path, one in found:
             if path in meant:
                 continue
+            if self.name and path == ("metadata", "name"):
+                self.manifest.problems.append(replace(one, path="--name"))
+                continue
             text = part.document.mark_at((*part.prefix, *path)).text
             self.manifest.problems.append(part.located(self.explained(one, text), path))
 
@@ -213,7 +228,7 @@ class _Loading:
         parameter = _PARAMETER.fullmatch(text)
         if parameter and parameter[1] not in self.parameters and text in problem.message:
             name = parameter[1]
-            return replace(problem, message=f"the parameter {name} has no value", hint=f"pass -p {name}=VALUE")
+            return replace(problem, message=f"the parameter '{name}' has no value", hint=f"pass -p {name}=VALUE")
         rule, _, meaning = problem.message.partition(", not ")
         if problem.hint == QUOTE and text and not meaning.endswith(f" {text}"):
             return replace(problem, message=f"{rule}, but YAML reads {text} as {meaning}", hint=f'write "{text}"')

@@ -281,7 +281,7 @@ def _type_word(hint: Any, found: dict[str, Definition]) -> str:
         return _type_word(arguments[0], found)
     if hint not in _PYTHON_TYPES:
         found |= definitions_of(hint)
-    return _PYTHON_TYPES.get(hint, hint.__name__)
+    return _PYTHON_TYPES.get(hint) or str(hint.__name__)
 
 
 @cache

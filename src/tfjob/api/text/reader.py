@@ -130,8 +130,9 @@ class _Reader:
             hint = "keep one side and delete the marker lines"
             raise self.stop(_place_of(text, match.start()), "the file contains git's conflict markers", hint)
         if match := _ELISION.search(text):
-            hint = "copy the other lines into a complete manifest"
-            raise self.stop(_place_of(text, match.start()), "[...] marks lines that were left out", hint)
+            hint = "replace it with these lines, or copy the rest of the file into a complete manifest"
+            said = "the manifest is incomplete: '[...]' marks lines that were left out"
+            raise self.stop(_place_of(text, match.start()), said, hint)
         if match := _UNPRINTABLE.search(text):
             said = f"the character U+{ord(match.group()):04X} is not allowed in YAML"
             raise self.stop(_place_of(text, match.start()), said, "remove it")
@@ -336,8 +337,8 @@ _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
-    "did not find expected key|expected <block end>": "the line does not fit into the block that starts on line"
-    " {opened} (indented by {indent}); check its indentation and quotes",
+    "did not find expected key|expected <block end>": "the line does not belong to the block that starts on line"
+    " {opened}: that block is indented by {indent} spaces, this line by {spaces}; correct the indentation",
     _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
@@ -364,8 +365,12 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
         return "YAML does not allow a tab here", "use spaces"
     said = error.problem or error.context or "it cannot be parsed"
     opened: Any = error.context_mark or error.problem_mark
+    spaces = len(here) - len(here.lstrip())
+    if opened and spaces == opened.column and "expected key" in said:
+        return "the line does not have the form 'key: value'", "check its quotes"
     for pattern, explanation in _YAML_ERRORS.items():
         if re.search(pattern, said) and opened:
             message, _, hint = explanation.partition("; ")
-            return message.format(opened=opened.line + 1, indent=opened.column, here=here[column : column + 1]), hint
+            known = {"opened": opened.line + 1, "indent": opened.column, "spaces": spaces}
+            return message.format(**known, here=here[column : column + 1]), hint
     return f"invalid YAML: {said}", ""

@@ -80,13 +80,12 @@ LEVELS = 20
 @cache
 def schema() -> Schema:
     """Return the schema of a manifest. The 2017 operator ignored the case of names, and samples use `replica_specs`."""
+    newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
     hints = {
+        **{("TFJobSpec", name): f"use apiVersion: {API_VERSION}" for name in newer - DEFINITIONS["TFJobSpec"].keys()},
         ("TFJobSpec", "tfReplicaSpecs"): f"use the list replicaSpecs, or apiVersion: {API_VERSION}",
         ("ReplicaSpec", "restartPolicy"): "in this version, write it in template.spec",
     }
-    newer = v1.DEFINITIONS["TFJobSpec"].keys() | {"cleanPodPolicy"}
-    for name in newer - DEFINITIONS["TFJobSpec"].keys():
-        hints.setdefault(("TFJobSpec", name), f"use apiVersion: {API_VERSION}")
     return Schema(
         {**pod_definitions(), **DEFINITIONS},
         folded=frozenset(DEFINITIONS.keys() - {"TFJob", "Metadata"}),
@@ -158,7 +157,7 @@ def _type_fault(kind: str, written: str, is_known: bool) -> tuple[str, str] | No
     if kind in TYPES:
         return None
     newer = f"{written} needs apiVersion: {API_VERSION}" if kind in REPLICA_TYPES else ""
-    return f"unknown replica type {written}", newer or suggestion(written, [known.upper() for known in TYPES])
+    return f"unknown replica type '{written}'", newer or suggestion(written, [known.upper() for known in TYPES])
 
 
 def _port_paths(job: TFJob, kind: str, given: Mapping[str, Any]) -> list[Path]:
@@ -197,7 +196,7 @@ def from_hub(job: TFJob, api_version: str) -> tuple[dict[str, Any], list[Problem
     for name, replica in replicas.items():
         path = f"spec.tfReplicaSpecs.{name}"
         if name == CHIEF:
-            problems.append(Problem(path, "becomes MASTER, and master in TF_CONFIG", warning=True))
+            problems.append(Problem(path, "becomes MASTER, which TF_CONFIG calls master", warning=True))
         elif name not in TYPES:
             problems.append(Problem(path, f"is left out: v1alpha1 has no {name}"))
         policy = replica.get("restartPolicy")

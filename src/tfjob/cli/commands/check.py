@@ -8,6 +8,7 @@ import click
 
 from tfjob.cli.completion import FILE
 from tfjob.cli.context import On, is_quiet, namespace_option, output_option, place, print_outages
+from tfjob.cli.output import print_list
 
 if TYPE_CHECKING:
     from tfjob.api.problems import Problem
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
     "--on",
     default=None,
     metavar="WHERE",
-    callback=place,
+    type=place,
     help="Also check against a target: local (this machine), k8s or k8s:CONTEXT.",
 )
 @click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")
 @click.option(
-    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume (--on local only)."
+    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder as a volume (--on local only)."
 )
 @namespace_option("Namespace for jobs that do not name one.")
 @output_option
 def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) -> int:
     """Check manifests and print every problem with its path, line and column. The exit code is 2 if there is an error.
 
-    With --on k8s, the API server validates the job in a dry run, and tfjob checks that the Secrets, ConfigMaps and
-    claims of the job exist and that you have the permissions that it needs. Nothing is created.
+    With --on k8s, the API server validates the job in a dry run, which also checks your permissions, and tfjob checks
+    that the Secrets, ConfigMaps and claims of the job exist. Nothing is created.
     """
     import msgspec
 
@@ -51,8 +52,6 @@ def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) ->
     everything = [problem for problems, _ in found.values() for problem in problems]
     code = exit_codes.BAD_INPUT if errors(everything) else exit_codes.SUCCEEDED
     if output != "text":
-        from tfjob.cli.output import print_list
-
         print_list("Problem", [msgspec.to_builtins(problem) for problem in everything], output)
         return code
     for file, (problems, jobs) in found.items():

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import platform
+import tarfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob import __version__
+from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, open_backend, place_options
+from tfjob.cli.context import On, WholeNumber, find_job, open_backend, place_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,17 +37,15 @@ RECORD_FILES = (".json", ".yaml", ".log")
     help="File to write; default: JOB-debug.tar.gz in the current folder.",
 )
 @click.option(
-    "--tail", type=click.IntRange(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
+    "--tail", type=WholeNumber(min=0), default=2000, show_default=True, metavar="N", help="Log lines per replica."
 )
 @place_options
 def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None:
     """Collect the job, its pods, events, last log lines and versions in an archive for a bug report.
 
-    Values that look like secrets are replaced. Check the content before you send the archive.
+    Replaces the values of Secrets, passwords, tokens and keys with (redacted). Check the archive before you send it:
+    a secret that looks like ordinary text stays.
     """
-    import platform
-
-    from tfjob import __version__
     from tfjob.jobs.output import event_shape, job_shape, replica_shape
 
     versions = f"tfjob {__version__}\npython {platform.python_version()}\n{platform.platform()}\n"
@@ -100,8 +104,6 @@ def _yaml(value: Any) -> str:
 
 def _attempt(make: Callable[[], str]) -> str:
     """Return a part, or why it is missing: an incomplete archive is better than none."""
-    from tfjob.cli import exit_codes
-
     try:
         return make()
     except Exception as error:
@@ -112,10 +114,6 @@ def _attempt(make: Callable[[], str]) -> str:
 
 
 def _write(file: Path, name: str, parts: dict[str, str]) -> None:
-    import io
-    import tarfile
-    import time
-
     file.touch(mode=0o600)
     with tarfile.open(file, mode="w:gz") as archive:
         for part, text in parts.items():

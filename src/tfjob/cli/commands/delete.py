@@ -14,7 +14,6 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import (
     On,
     find_job,
-    is_quiet,
     job_options,
     namespace_option,
     on_option,
@@ -23,6 +22,7 @@ from tfjob.cli.context import (
     time_span,
 )
 from tfjob.cli.exit_codes import Stop
+from tfjob.cli.output import print_jobs
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
@@ -39,9 +39,7 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
 
     In a terminal, asks for confirmation before it ends a running job.
     """
-    from tfjob.cli.output import print_list
     from tfjob.jobs.explain import own_claim
-    from tfjob.jobs.output import job_shape
 
     with open_backend(on, namespace, write=True) as there:
         found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
@@ -50,31 +48,25 @@ def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str
             verb = "is" if len(alive) == 1 else "are"
             if not click.confirm(f"{', '.join(alive)} {verb} still active. Delete?", err=True):
                 raise Stop(exit_codes.INTERRUPTED, "nothing was deleted")
-        shapes = [job_shape(record) for record in found]
         claims = {claim: record.options for record in found if (claim := own_claim(record, there.storage(record)))}
         for record in found:
             there.delete(record)
         names = {(record.namespace, record.name) for record in found if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
         kept = [record.id for record in runs if (record.namespace, record.name) in names]
-    if output != "text":
-        print_list("Job", shapes, output)
-        return
-    if is_quiet():
-        return
-    for record in found:
-        click.echo(f"deleted {record.id}")
+    lines = [f"deleted {record.id}" for record in found]
     for claim, options in claims.items():
-        click.echo(f"kept claim {claim} and its files; to delete them: tfjob volume delete {claim}{options}")
+        lines.append(f"kept claim {claim} and its files; to delete them: tfjob volume delete {claim}{options}")
     if kept:
-        click.echo(f"kept the earlier runs {', '.join(kept)}; delete them by these names, or use tfjob prune")
+        lines.append(f"kept the earlier runs {', '.join(kept)}; delete them by these names, or use tfjob prune")
+    print_jobs(found, output, lines)
 
 
-def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | None:
+def _age(value: str) -> timedelta:
     """Parse a duration that must have a unit: `--older 3` may mean days, and what it deletes is gone."""
     if value.isdecimal():
-        raise click.BadParameter(f"{value!r} has no unit: use s, m, h, d or w, such as 30d", ctx, param)
-    return time_span(ctx, param, value)
+        raise click.BadParameter(f"{value!r} has no unit: use s, m, h, d or w, such as 30d")
+    return time_span(value)
 
 
 @click.command()
@@ -82,13 +74,13 @@ def _age(ctx: click.Context, param: click.Parameter, value: str) -> timedelta | 
     "--older",
     default="30d",
     show_default=True,
-    callback=_age,
+    type=_age,
     metavar="AGE",
     help="Delete only runs that ended longer ago than this, such as 12h or 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @on_option
-@namespace_option("Namespace; default: all or, on a cluster, that of the context.")
+@namespace_option("Namespace; default: all, on a cluster that of the kubeconfig context.")
 @output_option
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
     """Delete the records of finished runs, in all namespaces or in that of -n.
@@ -97,26 +89,16 @@ def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) 
 
     With --on k8s: delete the finished jobs of one namespace, and their records on this machine.
     """
-    from tfjob.cli.output import print_list
-    from tfjob.jobs.output import job_shape
     from tfjob.jobs.report import span
 
     oldest = datetime.now(UTC) - older
     with open_backend(on, namespace, write=not dry_run) as there:
         everything = there.jobs(everything=True, all_namespaces=not (namespace or there.shared))
         doomed = [record for record in everything if _ended_before(record, oldest)]
-        shapes = [job_shape(record) for record in doomed]
         for record in () if dry_run else doomed:
             there.delete(record)
-    if output != "text":
-        print_list("Job", shapes, output)
-        return
-    if is_quiet():
-        return
-    for record in doomed:
-        click.echo(f"{'would delete' if dry_run else 'deleted'} {record.id}")
-    if not doomed:
-        click.echo(f"no run ended more than {span(older)} ago")
+    lines = [f"{'would delete' if dry_run else 'deleted'} {record.id}" for record in doomed]
+    print_jobs(doomed, output, lines or [f"no run ended more than {span(older)} ago"])
 
 
 def _ended_before(record: Record, moment: datetime) -> bool:

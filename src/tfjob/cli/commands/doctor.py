@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfjob.cli.context import On, job_options
+from tfjob.cli import exit_codes
+from tfjob.cli.context import On, job_options, open_cluster_backend
+from tfjob.cli.output import print_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,18 +30,13 @@ def doctor(on: On, namespace: str, output: str) -> int:
     With --on k8s: check whether the cluster can run jobs and what you are allowed to do there. The exit code is 1 if
     something is missing.
     """
-    if on.cluster:
-        return _examine_cluster(on, namespace, output)
-    return _examine_machine(output)
+    return _examine_cluster(on, namespace, output) if on.cluster else _examine_machine(output)
 
 
 def _examine_machine(output: str) -> int:
-    import dataclasses
     import os
     from pathlib import Path
 
-    from tfjob.cli import exit_codes
-    from tfjob.cli.output import print_object
     from tfjob.local.pod.machine import node
     from tfjob.local.sandbox import capabilities
     from tfjob.local.state.home import find_home
@@ -54,7 +51,7 @@ def _examine_machine(output: str) -> int:
     servers = pool.running(home.fork_servers)
     if output != "text":
         shape = {name: vars(capability) for name, capability in found.items()}
-        content = {"level": level, "capabilities": shape, "home": str(home.path), "node": dataclasses.asdict(machine)}
+        content = {"level": level, "capabilities": shape, "home": str(home.path), "node": machine}
         shapes = [_server_shape(server) for server in servers]
         print_object("Doctor", {**content, "warmStart": vars(warm), "forkServers": shapes}, output)
         return exit_codes.SUCCEEDED
@@ -90,26 +87,15 @@ def _server_line(server: State) -> str:
 
 
 def _examine_cluster(on: On, namespace: str, output: str) -> int:
-    import dataclasses
-
-    from tfjob.cli import exit_codes
-    from tfjob.cli.context import open_cluster_backend
-    from tfjob.cli.output import print_object
     from tfjob.operator.install.cluster_checks import examine
 
     with open_cluster_backend(on, namespace) as backend:
         findings = backend.run(examine(backend.client, backend.namespace))
         access = backend.client.access
-    well = all(finding.ok for finding in findings)
     if output != "text":
-        content = {
-            "context": access.context,
-            "server": access.server,
-            "namespace": backend.namespace,
-            "findings": [dataclasses.asdict(finding) for finding in findings],
-        }
-        print_object("ClusterDoctor", content, output)
+        where = {"context": access.context, "server": access.server, "namespace": backend.namespace}
+        print_object("ClusterDoctor", {**where, "findings": findings}, output)
     else:
         _print_findings(findings)
         click.echo(f"\nnamespace {backend.namespace}")
-    return exit_codes.SUCCEEDED if well else exit_codes.FAILED
+    return exit_codes.SUCCEEDED if all(finding.ok for finding in findings) else exit_codes.FAILED

@@ -6,6 +6,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, job_options, open_backend
+from tfjob.cli.output import print_list
 
 
 @click.command()
@@ -13,7 +14,6 @@ from tfjob.cli.context import On, find_job, job_options, open_backend
 @job_options
 def events(job: str, on: On, namespace: str, output: str) -> None:
     """List the events of a job, the oldest first."""
-    from tfjob.cli.output import print_list
     from tfjob.jobs.output import event_shape
     from tfjob.jobs.report import clock, table
 

@@ -43,10 +43,10 @@ def exec_(job: str, replica: str, container: str, on: On, namespace: str, comman
         running = there.running(record)
         if replica not in running:
             hint = f"Running replicas: {', '.join(sorted(running)) or 'none'}."
-            raise NotFound(f"{record.id} has no running replica {replica}", hint)
+            raise NotFound(f"{record.id} has no running replica '{replica}'", hint)
         names = running[replica]
         chosen = container or named or names[0]
         if chosen not in names:
-            raise NotFound(f"{replica} has no container {chosen}", f"Its containers: {', '.join(names)}.")
+            raise NotFound(f"{replica} has no container '{chosen}'", f"Its containers: {', '.join(names)}.")
         sys.stdout.flush()
         return there.execute(record, replica, chosen, command, tty=terminal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tfjob.cli.context import output_option
+from tfjob.cli.output import print_object
 
 
 @click.group()
@@ -19,7 +20,6 @@ def restarts(output: str) -> None:
 
     The table has a column for each restart policy, and shows what counts against backoffLimit.
     """
-    from tfjob.cli.output import print_object
     from tfjob.durations import USUAL
     from tfjob.jobs.output import retry_rules
     from tfjob.jobs.report import table
@@ -43,13 +43,14 @@ node). If another replica was lost or killed before or at the same time as the f
 replicas restart.
 Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
 restart. Replicas back off separately; a gang backs off as one. A replica that may have failed because of another waits
-at least as long as that replica. An error does not count if a peer was still waiting to restart or had come back less
-than a minute earlier.
+at least as long as that replica.
+An error does not fail the job if another replica was still waiting to restart, or had restarted less than a minute
+earlier, because the error may follow from that. The replica restarts, which does not count against backoffLimit.
 COUNTS shows whether a restart counts against `runPolicy.backoffLimit`. Without a backoffLimit, restarts are unlimited.
 
 For a TfJob of tensorflow.org/v1alpha1, the replica type decides, and the restartPolicy of the template is ignored.
-MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not count if it follows the loss
-of another replica.
+MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not fail the job if it follows the
+loss of another replica: the MASTER restarts.
 """)
     titles = ["REPLICA ENDS WITH", "MASTER", "WORKER", "PS"]
     click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))

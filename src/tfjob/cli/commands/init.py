@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+import sys
+from pathlib import Path
 
 import click
 
 from tfjob.cli.context import is_quiet
+from tfjob.cli.examples import listed
 from tfjob.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEMPLATES = {
     "multi-worker": "two workers that train one model together",
@@ -36,10 +36,11 @@ def init(template: str, folder: str, force: bool) -> None:
     The scripts generate their own data, print a falling loss, write summaries for TensorBoard, and resume from their
     last checkpoint. The job is named after FOLDER or, without one, after the template.
     """
-    from pathlib import Path
+    from tfjob.api.manifest.script import name_of
 
     target = Path(folder)
-    job = _job_name(template, target)
+    # Jobs with the same name share storage: use the name of the folder if one was given.
+    job = name_of(f"{target.name}.py") if target.name.strip(".") else template
     files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
@@ -56,13 +57,6 @@ def init(template: str, folder: str, force: bool) -> None:
     click.echo(_next_commands(job, target))
 
 
-def _job_name(template: str, folder: Path) -> str:
-    """Return the name of the folder if one was given, else of the template: jobs with the same name share storage."""
-    from tfjob.api.manifest.script import name_of
-
-    return name_of(f"{folder.name}.py") if folder.name.strip(".") else template
-
-
 def _files(template: str, job: str) -> dict[str, bytes]:
     from importlib.resources import files
 
@@ -72,8 +66,6 @@ def _files(template: str, job: str) -> dict[str, bytes]:
 
 
 def _next_commands(name: str, folder: Path) -> str:
-    import shlex
-
     manifest = shlex.quote(str(folder / MANIFEST))
     commands = {
         f"tfjob run {manifest}": "run the job",
@@ -83,15 +75,11 @@ def _next_commands(name: str, folder: Path) -> str:
     }
     if command := _missing_tensorflow(folder):
         commands = {command: "install TensorFlow, which is missing", **commands}
-    width = max(map(len, commands))
-    return "\n".join(f"  {command:<{width}}   {words}" for command, words in commands.items())
+    return "\n".join(listed(commands))
 
 
 def _missing_tensorflow(folder: Path) -> str:
     """Return the command that installs TensorFlow in the job's environment, if it is missing there."""
-    import sys
-    from pathlib import Path
-
     from tfjob.local.inputs.images import chosen_interpreter, has_module
     from tfjob.local.state.errors import Refusal
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import JOB, REPLICA
-from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
+from tfjob.cli.context import On, WholeNumber, find_job, job_options, open_backend, time_span
+from tfjob.cli.output import print_object
 from tfjob.errors import NotFound
 
 if TYPE_CHECKING:
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
 @click.argument("job", type=JOB)
 @click.argument("replica", required=False, type=REPLICA)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the job ends.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Print only the last N lines per replica.")
-@click.option(
-    "--since", callback=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h."
-)
+@click.option("--tail", type=WholeNumber(min=0), metavar="N", help="Print only the last N lines per replica.")
+@click.option("--since", type=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h.")
 @click.option("-p", "--previous", is_flag=True, help="Print the logs of the previous attempt.")
 @click.option("--timestamps", is_flag=True, help="Start every line with its time.")
 @job_options
@@ -55,10 +54,10 @@ def logs(
         replicas = {name.partition("/")[0] for name in names}
         if replica and not labels and replica not in {*names, *replicas}:
             name, _, container = replica.partition("/")
-            missing = (
-                f"{name} has no container {container}" if name in replicas else f"{record.id} has no replica {name}"
-            )
-            raise NotFound(missing, f"There are logs of {', '.join(names)}.")
+            if name in replicas:
+                own = [one for one in names if one.partition("/")[0] == name]
+                raise NotFound(f"{name} has no container '{container}'", f"Its logs: {', '.join(own)}.")
+            raise NotFound(f"{record.id} has no replica '{name}'", f"There are logs of {', '.join(names)}.")
         width = max(map(len, labels)) if len(labels) > 1 or (labels and replica is None) else 0
         last: Line | None = None
         for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
@@ -76,10 +75,7 @@ def logs(
 
 def _print(line: Line, width: int, output: str, timestamps: bool, *, begun: bool) -> None:
     if output != "text":
-        from tfjob.cli.output import print_line
-        from tfjob.jobs.output import log_line_shape
-
-        print_line(log_line_shape(line), output)
+        print_object("LogLine", line._asdict(), output, is_line=True)
         return
     prefix = f"{line.replica:<{width}} | " if width else ""
     stamp = f"{line.time:%Y-%m-%dT%H:%M:%S.%fZ} " if timestamps and not begun else ""

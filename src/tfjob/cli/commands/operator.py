@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.context import output_choice, time_span, valid_namespace
+from tfjob.cli.context import WholeNumber, output_choice, time_span, valid_namespace
 from tfjob.errors import InvalidRequest
 from tfjob.operator.options import OPTION, Options, SelfTestOptions, Settings
 
@@ -61,28 +61,28 @@ def _option(field: dataclasses.Field[Any]) -> Callable[[Function], Function]:
     elif default is True:
         names = [f"{flag}/--no-{field.name.replace('_', '-')}"]
     if isinstance(default, timedelta):
-        default, settings["callback"] = f"{default // timedelta(minutes=1)}m", time_span
+        default, settings["type"] = f"{default // timedelta(minutes=1)}m", time_span
     elif field.name.endswith("namespace"):
-        settings["callback"] = valid_namespace
+        settings["type"] = valid_namespace
     elif parse := settings.pop("parse", None):
-        settings["callback"] = _parsed(parse)
+        settings["type"] = _parsed(parse)
         default = default if callable(default) else str(default or "")
     if limits := settings.pop("range", None):
-        settings["type"] = click.IntRange(*limits)
+        settings["type"] = WholeNumber(*limits)
     if choices := settings.pop("choices", None):
         settings["type"] = click.Choice(choices)
     settings.setdefault("show_default", bool(default))
     return click.option(*names, field.name, default=default, **settings)
 
 
-def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str], Any]:
-    def callback(ctx: click.Context, param: click.Parameter, value: str) -> Any:
+def _parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def convert(value: str) -> Any:
         try:
             return parse(value)
         except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
+            raise click.BadParameter(str(error)) from None
 
-    return callback
+    return convert
 
 
 def _read_versions(text: str) -> ApiVersions | None:
@@ -99,7 +99,7 @@ _API_VERSIONS = click.option(
     "--api-versions",
     default="",
     metavar="LIST",
-    callback=_parsed(_read_versions),
+    type=_parsed(_read_versions),
     help="API versions to serve, separated by commas: v1, v1beta2, v1beta1, v1alpha2 and v1alpha1 of kubeflow.org, and "
     "tensorflow.org/v1alpha1; default: v1,v1beta1,v1alpha1,tensorflow.org/v1alpha1.",
 )
@@ -156,7 +156,11 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 
 
 @operator.command()
-@click.option("--crd-only", is_flag=True, help="Print only the CRDs; with --namespace-only without older versions.")
+@click.option(
+    "--crd-only",
+    is_flag=True,
+    help="Print only the CRDs (with --namespace-only: only the versions that need no webhook).",
+)
 @options_of(Settings)
 @_API_VERSIONS
 @output_choice("yaml", "json")
@@ -173,10 +177,10 @@ def manifests(settings: Settings, crd_only: bool, api_versions: ApiVersions | No
 @options_of(Settings)
 @_API_VERSIONS
 @_CONTEXT
-@click.option("--take-over", is_flag=True, help="Take over TFJobs from another operator.")
+@click.option("--take-over", is_flag=True, help="Make other operators leave TFJobs alone, then install.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the operator is ready.")
 @click.option(
-    "--timeout", default="2m", show_default=True, metavar="DURATION", callback=time_span, help="How long to wait."
+    "--timeout", default="2m", show_default=True, metavar="DURATION", type=time_span, help="How long to wait."
 )
 def install(
     settings: Settings,
@@ -188,7 +192,8 @@ def install(
 ) -> None:
     """Install the operator on a cluster, or upgrade it.
 
-    Refuses to install while another operator handles TFJobs, and prints the commands that hand over.
+    If another operator manages the TFJobs of the cluster, such as training-operator, nothing is installed, and you see
+    the commands that make it leave TFJobs alone. With --take-over, tfjob runs these commands and then installs.
     """
     from tfjob.operator.install.installation import on_cluster
 
@@ -210,7 +215,8 @@ def install(
 @click.option(
     "--purge",
     is_flag=True,
-    help="Also delete the CRD with all TFJobs of the cluster, the namespace and the user roles.",
+    help="Also delete the CRDs with all TFJobs of the cluster, the namespace tf-job-operator, and the ClusterRoles "
+    "that let users view and edit TFJobs.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --purge without a terminal.")
 def uninstall(settings: Settings, namespace_only: bool, context: str, purge: bool, yes: bool) -> None:
@@ -236,7 +242,7 @@ def _confirm_purge(objects: list[dict[str, Any]], jobs: list[str], yes: bool) ->
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidRequest(
-            f"--purge permanently deletes these objects{f' and {len(jobs)} jobs' if jobs else ''}",
+            "--purge permanently deletes these objects",
             "To confirm: tfjob operator uninstall --purge --yes",
         )
     click.confirm("Delete all of these?", abort=True, err=True)
@@ -249,7 +255,7 @@ def _serving(settings: Settings, versions: ApiVersions | None) -> Settings:
     if settings.namespace_only and versions.older:
         raise InvalidRequest(
             f"--api-versions: {', '.join(versions.older)} cannot be served with --namespace-only",
-            "A webhook, which belongs to the whole cluster, converts them: leave out one of the two options.",
+            "Older versions need a webhook, which --namespace-only does not install: omit one of the two options.",
         )
     return replace(settings, api_versions=versions)
 

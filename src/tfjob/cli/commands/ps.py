@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.context import On, is_quiet, open_backend, output_choice, place_options
+from tfjob.cli.output import print_jobs
 from tfjob.cli.terminal.job_table import Columns
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: str, output: str) -> None:
     """List jobs, the newest last.
 
-    With -w, a terminal shows a list that stays up to date. Other output gets a line, or with -o json an object, for
-    every change.
+    With -w, the list in a terminal stays up to date. In a pipe or a file, every change adds a line, or with -o json an
+    object.
     """
     is_wide = output == "wide"
     form = "name" if is_quiet() else "text" if is_wide else output
@@ -42,10 +43,7 @@ def ps(everything: bool, all_namespaces: bool, watch: bool, on: On, namespace: s
         rows = columns.rows(records) if form == "text" else []
         options = there.options
     if form in ("json", "yaml"):
-        from tfjob.cli.output import print_list
-        from tfjob.jobs.output import job_shape
-
-        print_list("Job", [job_shape(record) for record in records], form)
+        print_jobs(records, form)
     elif form == "name":
         for record in records:
             click.echo(columns.name(record))

@@ -13,6 +13,7 @@ from tfjob.cli.completion import FILE
 from tfjob.cli.context import (
     Command,
     On,
+    WholeNumber,
     is_quiet,
     namespace_option,
     on_option,
@@ -20,6 +21,7 @@ from tfjob.cli.context import (
     output_option,
     print_outages,
 )
+from tfjob.cli.output import print_jobs
 from tfjob.launch.request import Request, ScriptRequest, is_script
 from tfjob.launch.target import probe_machine
 
@@ -48,7 +50,7 @@ class WithArguments(click.Command):
         return left
 
 
-COUNT = click.IntRange(min=0)
+COUNT = WholeNumber(min=0)
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("file", type=FILE, required=False, default="", metavar="[FILE|SCRIPT]"),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
@@ -56,10 +58,10 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
-    click.option("--evaluator", type=click.IntRange(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
+    click.option("--evaluator", type=WholeNumber(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
     click.option(
-        "--in-image", is_flag=True, help="Use the script that the image has at this path (scripts on a cluster only)."
+        "--in-image", is_flag=True, help="Run SCRIPT from the image instead of sending it (scripts on a cluster only)."
     ),
     click.option(
         "--env",
@@ -76,7 +78,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
     click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
-    click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder for a volume."),
+    click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder as a volume."),
     click.option(
         "--level",
         type=click.Choice(["auto", "full", "addresses", "ports"]),
@@ -87,8 +89,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--warm/--cold",
         default=None,
-        help="Start all replicas (--warm) or none (--cold) from a process that has TensorFlow loaded; default: "
-        "those that import it.",
+        help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
+        "default: those that import TensorFlow.",
     ),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
@@ -109,7 +111,7 @@ def _options(command: Command) -> Command:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print what would run: processes or, on a cluster, objects; with -o yaml the manifest.",
+    help="Start nothing; print the processes or, on a cluster, the objects that would run (-o yaml: the manifest).",
 )
 @click.option("-d", "--detach", is_flag=True, help="Run in the background.")
 @click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
@@ -196,12 +198,10 @@ def _run_there(request: Request, mode: str, output: str) -> int:
 
 
 def _print_started(records: Sequence[Record], output: str) -> None:
-    from tfjob.cli.output import print_list
     from tfjob.cli.terminal.result import next_commands
-    from tfjob.jobs.output import job_shape
 
     if output != "text":
-        print_list("Job", [job_shape(record) for record in records], output)
+        print_jobs(records, output)
         return
     for record in records:
         click.echo(record.name if is_quiet() else next_commands(record))

@@ -8,6 +8,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, job_options, open_backend
+from tfjob.cli.output import print_object
 
 if TYPE_CHECKING:
     from tfjob.controller.actions import RecordedEvent
@@ -24,7 +25,6 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """
     import msgspec
 
-    from tfjob.cli.output import print_object
     from tfjob.jobs import explain
     from tfjob.jobs.output import job_shape, replica_shape
 

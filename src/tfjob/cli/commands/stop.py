@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend
+from tfjob.cli.context import On, find_job, job_options, open_backend
+from tfjob.cli.output import print_job
 from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
                 record = there.refresh(record) or record
             done = f"is being {reason.lower()}" if no_wait else f"is {reason.lower()}"
             resume = f"tfjob resume {record.name}{record.options}"
-            _show(record, output, f"{record.name} {done}. To continue it: {resume}")
+            print_job(record, output, f"{record.name} {done}. To continue it: {resume}")
 
     return command
 
@@ -38,14 +39,14 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
 stop = _suspending(
     "stop",
     "Stopped",
-    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
-    "after `tfjob suspend`, you can also run another job of the same name on this machine.",
+    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. On this "
+    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name.",
 )
 suspend = _suspending(
     "suspend",
     "Suspended",
-    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Unlike "
-    "after `tfjob stop`, the job keeps its name: no other job of that name can run.",
+    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Until "
+    "you resume or delete it, no other job of the same name can run.",
 )
 
 
@@ -60,8 +61,8 @@ def resume(job: str, on: On, namespace: str, output: str) -> None:
     with open_backend(on, namespace, write=True) as there:
         record = _unfinished(find_job(there, job))
         if not record.is_suspended:
-            raise InvalidRequest(f"{record.id} cannot be resumed: its state is {record.state}, not Suspended")
-        _show(there.resume(record), output, f"{record.name} continues in the background")
+            raise InvalidRequest(f"{record.id} cannot be resumed: it is {record.state}, not Suspended")
+        print_job(there.resume(record), output, f"{record.name} continues in the background")
 
 
 @click.command()
@@ -83,7 +84,7 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
         wanted = parse_counts(counts, names_of(record.object))
         scaled(record.object, wanted)  # reject invalid counts before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
-        _show(record, output, f"{record.name} scaled to {' '.join(counts)}")
+        print_job(record, output, f"{record.name} scaled to {' '.join(counts)}")
 
 
 def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:
@@ -93,9 +94,9 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
         name, _, count = word.partition("=")
         if not count:
             known = ", ".join(f"{name}=N" for name in names)
-            raise InvalidRequest(f"{word} has no number of replicas", f"Use {known}.")
+            raise InvalidRequest(f"'{word}' has no number of replicas", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
-            raise InvalidRequest(f"invalid number of replicas {count} in {word}", "Use a whole number, 0 or more.")
+            raise InvalidRequest(f"invalid number of replicas '{count}' in '{word}'", "Use a whole number, 0 or more.")
         counts[name] = int(count)
     return counts
 
@@ -109,13 +110,3 @@ def _unfinished(record: Record) -> Record:
             f"To see its result: tfjob status {record.name}{record.options}",
         )
     return record
-
-
-def _show(record: Record, output: str, text: str) -> None:
-    from tfjob.cli.output import print_object
-    from tfjob.jobs.output import job_shape
-
-    if output != "text":
-        print_object("Job", job_shape(record), output)
-    elif not is_quiet():
-        click.echo(text)

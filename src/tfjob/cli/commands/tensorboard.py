@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, open_backend, place_options, until_interrupted
+from tfjob.cli.context import On, WholeNumber, find_job, open_backend, place_options, until_interrupted
 from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     metavar="PORT",
     help="Local port; 0 for any free one; default: 6006, or any free one if that is taken.",
 )

@@ -7,7 +7,8 @@ import platform
 import click
 
 from tfjob import __version__
-from tfjob.cli.context import On, on_option, output_option
+from tfjob.cli.context import On, on_option, open_cluster_backend, output_option
+from tfjob.cli.output import print_object
 
 NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""}
 
@@ -17,8 +18,6 @@ NOWHERE = {"kubernetes": "", "oldest": "", "crd": "", "operator": "", "skew": ""
 @output_option
 def version(on: On, output: str) -> None:
     """Show the version of tfjob and, with --on k8s, of Kubernetes, the CRD and the operator."""
-    from tfjob.cli.output import print_object
-
     shape = {"tfjob": __version__, "python": platform.python_version(), **(_of_cluster(on) if on.cluster else NOWHERE)}
     if output != "text":
         print_object("Version", shape, output)
@@ -36,7 +35,6 @@ def version(on: On, output: str) -> None:
 
 
 def _of_cluster(on: On) -> dict[str, str]:
-    from tfjob.cli.context import open_cluster_backend
     from tfjob.operator.install.cluster_checks import versions
 
     with open_cluster_backend(on, "") as backend:

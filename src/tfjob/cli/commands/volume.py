@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli.context import is_quiet, namespace_option, output_option
+from tfjob.cli.output import print_list, print_object
 from tfjob.errors import InvalidRequest, NotFound
+from tfjob.local.state.home import find_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +31,7 @@ def volume() -> None:
 @output_option
 def ls(output: str) -> None:
     """List claims with their folders and sizes."""
-    from tfjob.cli.output import print_list
     from tfjob.jobs.report import clock, size, table
-    from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 
@@ -41,14 +41,12 @@ def ls(output: str) -> None:
     if output != "text":
         print_list("Claim", shapes, output)
         return
-    if not shapes:
-        click.echo("no claims")
-        return
     rows = []
     for one in shapes:
         use = [size(one["bytes"]), clock(one["created"]), ",".join(one["usedBy"]) or "-"]
         rows.append([one["namespace"], one["name"], *use, one["folder"]])
-    click.echo(table(["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"], rows))
+    titles = ["NAMESPACE", "NAME", "SIZE", "CREATED", "USED BY", "FOLDER"]
+    click.echo(table(titles, rows) if rows else "no claims")
 
 
 @volume.command()
@@ -58,8 +56,6 @@ def ls(output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, namespace: str, output: str) -> None:
     """Delete a claim and all files in it."""
-    from tfjob.cli.output import print_object
-    from tfjob.local.state.home import find_home
     from tfjob.local.state.store import open_state
     from tfjob.local.volumes.claims import Claims, claim_users
 
@@ -68,11 +64,11 @@ def delete(name: str, yes: bool, namespace: str, output: str) -> None:
         found = claims.find(namespace, name)
         if found is None:
             known = ", ".join(f"{claim.namespace}/{claim.name}" for claim in claims.all()) or "none"
-            raise NotFound(f"no claim {name} in namespace {namespace}", f"Existing claims: {known}.")
+            raise NotFound(f"no claim '{name}' in namespace '{namespace}'", f"Existing claims: {known}.")
         if not yes:
             if sys.stdin is None or not sys.stdin.isatty():
                 hint = f"To confirm: tfjob volume delete {name} --yes"
-                raise InvalidRequest(f"deleting claim {name} permanently deletes its files", hint)
+                raise InvalidRequest(f"deleting claim '{name}' permanently deletes its files", hint)
             click.confirm(f"Delete {found.folder} and everything in it?", abort=True, err=True)
         users = claim_users(store).get((namespace, name), [])
         shape = _shape(found, users)

@@ -8,7 +8,8 @@ from datetime import timedelta
 import click
 
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, find_job, is_quiet, job_options, open_backend, time_span
+from tfjob.cli.context import On, find_job, job_options, open_backend, time_span
+from tfjob.cli.output import print_job
 from tfjob.errors import InvalidRequest, NotFound
 
 LONGEST_PAUSE = 60.0
@@ -24,7 +25,7 @@ LONGEST_PAUSE = 60.0
     show_default=True,
     help="State to wait for.",
 )
-@click.option("--timeout", callback=time_span, metavar="DURATION", help="Give up after this time, such as 90s or 5m.")
+@click.option("--timeout", type=time_span, metavar="DURATION", help="Give up after this time, such as 90s or 5m.")
 @job_options
 def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: str, output: str) -> int:
     """Wait until a job reaches a state.
@@ -33,9 +34,7 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
     `finished`, the exit code is 0 if the job succeeded and 1 if it failed or is suspended.
     """
     from tfjob.cli import exit_codes
-    from tfjob.cli.output import print_object
     from tfjob.cli.terminal.result import ending
-    from tfjob.jobs.output import job_shape
 
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     with open_backend(on, namespace, write=False) as there:
@@ -56,8 +55,5 @@ def wait(job: str, wanted: str, timeout: timedelta | None, on: On, namespace: st
             if found is None:
                 raise NotFound(f"{record.id} was deleted while waiting")
             (record,) = there.ensure_driven([found])
-    if output != "text":
-        print_object("Job", job_shape(record), output)
-    elif not is_quiet():
-        click.echo(ending(record) if over or now == "suspended" else f"{record.name} is {record.state}")
+    print_job(record, output, ending(record) if over or now == "suspended" else f"{record.name} is {record.state}")
     return exit_codes.SUCCEEDED if now == (wanted if wanted != "finished" else "succeeded") else exit_codes.FAILED

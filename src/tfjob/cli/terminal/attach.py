@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
-from tfjob.cli.notices import Outages, Troubles, show_troubles
+from tfjob.cli.notices import show_troubles
 from tfjob.cli.terminal.lines import displays
 from tfjob.cli.terminal.result import report_detached, report_result
 from tfjob.cli.terminal.screen import Screen
@@ -37,10 +37,7 @@ def attach(attached: DrivenJobs | FollowedJobs, output: str, *, plain: bool) -> 
     def warn(text: str) -> None:
         screen.post(shown[0].say(text, warning=True))
 
-    if attached.detaches:
-        show_troubles(Outages(warn))
-    else:
-        show_troubles(Troubles(warn), Path(shown[0].folder) / LOG_FILE)
+    show_troubles(warn, None if attached.detaches else Path(shown[0].folder) / LOG_FILE)
     started = [job.record for job in attached.jobs]
     left = started
     try:
@@ -88,12 +85,10 @@ async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, interrupt)
-    detached = False
     async with screen:
         try:
             await attached.run(screen.wake, measure=screen.width is not None)
         finally:
             is_over = True
             screen.hurries = interrupts > 0
-            detached = attached.detaches and screen.hurries
-    return detached
+    return attached.detaches and screen.hurries

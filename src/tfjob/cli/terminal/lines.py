@@ -26,10 +26,7 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red")
 
 
 class Display:
-    """The new lines of one job; with `several` jobs, prefixes name the job too.
-
-    If `quiet`, only warnings about the attachment itself.
-    """
+    """The new lines of one job. With `several` jobs, prefixes name the job too; if `quiet`, there are only warnings."""
 
     def __init__(self, job: AttachedJob, *, several: bool = False, quiet: bool = False) -> None:
         self.folder = str(job.folder)

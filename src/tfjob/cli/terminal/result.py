@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.context import is_quiet
-from tfjob.cli.output import print_list
+from tfjob.cli.examples import listed
+from tfjob.cli.output import print_jobs
 from tfjob.jobs.backend import Record
 from tfjob.jobs.explain import lost_output
-from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import took, verdict
 from tfjob.jobs.sync_backend import SyncBackend
 
@@ -34,7 +34,7 @@ def report_result(
     With the `width` of a terminal, also print where the files are and what to type next.
     """
     if output != "text":
-        print_list("Job", [job_shape(record) for record in records], output)
+        print_jobs(records, output)
     else:
         for record in records:
             click.echo(ending(record))
@@ -101,7 +101,7 @@ def next_commands(record: Record) -> str:
     if record.has_tensorboard:
         commands[_show_curves(record)] = "show its curves"
     known = f" as {record.id}" if record.id != name else ""
-    return "\n".join([f"{click.style(name, bold=True)} is running in the background{known}", *_listed(commands)])
+    return "\n".join([f"{click.style(name, bold=True)} is running in the background{known}", *listed(commands)])
 
 
 def guidance(record: Record, storage: str, width: int) -> str:
@@ -118,12 +118,7 @@ def guidance(record: Record, storage: str, width: int) -> str:
         commands[_show_curves(record)] = "show its curves"
     commands[f"tfjob delete {name}{record.options}"] = "delete it and its logs"
     places = [f"  {what:<5}  {place}" for what, place in (("files", record.folder), ("data", storage)) if place]
-    return "\n".join([*places, *_boxed("next", _listed(commands), width)])
-
-
-def _listed(commands: Mapping[str, str]) -> list[str]:
-    width = max(map(len, commands))
-    return [f"  {command:<{width}}   {words}" for command, words in commands.items()]
+    return "\n".join([*places, *_boxed("next", listed(commands), width)])
 
 
 def _boxed(title: str, lines: Sequence[str], width: int) -> list[str]:

@@ -28,12 +28,6 @@ from tfjob.cli.exit_codes import colour, discard_output, one_file
 from tfjob.cli.terminal import terminal
 from tfjob.jobs.progress import Snapshot
 
-PERIOD = 0.15
-"""Seconds between two paintings, and before the first, while replicas start."""
-CLOCK = 1.0
-"""Seconds between two paintings if nothing was reported, to update the clock and the usage."""
-PATIENCE = 1.0
-"""Seconds without any reading after which an interrupted run gives up on its reader."""
 PIECE = select.PIPE_BUF
 """Bytes that a pipe accepts atomically: shorter lines are not mixed with those of other writers."""
 
@@ -96,6 +90,13 @@ class Writer:
 class Screen:
     """Shows jobs within `async with`; calls `on_reader_gone` when the output pipe loses its reader."""
 
+    period = 0.15
+    """Seconds between two paintings, and before the first, while replicas start."""
+    clock = 1.0
+    """Seconds between two paintings if nothing was reported, to update the clock and the usage."""
+    patience = 1.0
+    """Seconds without any reading after which an interrupted run gives up on its reader."""
+
     def __init__(self, shown: Sequence[Shown], *, plain: bool = False, hint: str = "") -> None:
         """Show a live view if the output can, unless `plain`; `hint` is its last line."""
         self._shown = shown
@@ -107,7 +108,7 @@ class Screen:
             self._writer = Writer(stream) if isinstance(stream, io.TextIOWrapper) else None
         if self._writer is not None and not plain and terminal.suits(stream):
             self._view = terminal.Terminal(stream, self._writer.write)
-        self.width = self._view.size.width if self._view is not None else None
+        self.width = self._view.size.columns if self._view is not None else None
         """The width of the terminal that shows a live view."""
         self.hurries = False
         """Whether to give up, at the end, on a reader that stalls."""
@@ -117,7 +118,7 @@ class Screen:
         self._stderr, self._shares = sys.stderr, one_file(stream, sys.stderr)
         self._posted: deque[str] = deque()
         self._wake, self._over, self._painting = threading.Event(), threading.Event(), threading.Lock()
-        self._size: terminal.Size | None = None
+        self._size: os.terminal_size | None = None
         self._next = 0.0
         self._error: BaseException | None = None
         # A daemon, because a blocked write must not keep the process alive.
@@ -163,11 +164,11 @@ class Screen:
         taken, since = -1, 0.0
         while not self._done.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE / 20):
+                async with asyncio.timeout(self.patience / 20):
                     await self._done.wait()
             if self._writer is not None and (self._writer.taken != taken or not self._writer.is_waiting):
                 taken, since = self._writer.taken, time.monotonic()
-            elif self.hurries and time.monotonic() - since >= PATIENCE:
+            elif self.hurries and time.monotonic() - since >= self.patience:
                 self.leave()
         sys.stderr = self._stderr
         if self._view is not None:
@@ -199,7 +200,7 @@ class Screen:
 
     def _show_until_over(self) -> None:
         if self._view is not None:
-            self._over.wait(PERIOD)
+            self._over.wait(self.period)
         while self._writer is not None and self._writer.is_open:
             self._wake.clear()
             is_over = self._over.is_set()
@@ -209,9 +210,9 @@ class Screen:
                 return
             self._print(texts)
             if self._view is not None:
-                self._over.wait(PERIOD)
+                self._over.wait(self.period)
             if not texts and not is_over:
-                self._wake.wait(CLOCK)
+                self._wake.wait(self.clock)
                 self._writer.look_for_reader()
 
     def _look(self) -> list[str]:
@@ -251,8 +252,8 @@ class Screen:
         from tfjob.cli.terminal.panel import paint, panel
 
         jobs = [one.snapshot() for one in self._shown]
-        painted = paint(panel(jobs, datetime.now(UTC), size.width, size.height, self._hint), colour=self._colour)
-        self._size, self._next = size, time.monotonic() + CLOCK
+        painted = paint(panel(jobs, datetime.now(UTC), *size, self._hint), colour=self._colour)
+        self._size, self._next = size, time.monotonic() + self.clock
         view.show(lines, painted)
 
     def _lose(self, error: OSError) -> None:
@@ -267,7 +268,7 @@ class Screen:
 
     def _rest(self, number: int) -> None:
         """Restore the terminal for the shell, then let the signal take its usual effect."""
-        is_ours = self._painting.acquire(timeout=PATIENCE)
+        is_ours = self._painting.acquire(timeout=self.patience)
         try:
             if self._view is not None:
                 self._view.close() if is_ours else self._view.give_back()

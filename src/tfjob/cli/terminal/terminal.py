@@ -23,13 +23,6 @@ NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 ERASE_LINE, UP = "\x1b[2K", "\x1b[A"
 
 
-class Size(NamedTuple):
-    """In cells."""
-
-    width: int
-    height: int
-
-
 class Painted(NamedTuple):
     """A line of the panel with escape sequences, and its width in cells."""
 
@@ -48,12 +41,12 @@ class Terminal:
         self._modes: list[int | list[bytes | int]] | None = None
 
     @property
-    def size(self) -> Size:
+    def size(self) -> os.terminal_size:
         try:
             width, height = os.get_terminal_size(self._descriptor)
         except OSError:
             width, height = 0, 0
-        return Size(width or WIDTH, height or HEIGHT)
+        return os.terminal_size((width or WIDTH, height or HEIGHT))
 
     @property
     def is_ours(self) -> bool:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tfjob.cli.output import print_line
+from tfjob.cli.output import print_object
 from tfjob.errors import UserError
-from tfjob.jobs.output import OUTPUT_VERSION, job_shape
+from tfjob.jobs.output import job_shape
 from tfjob.jobs.report import table
 
 if TYPE_CHECKING:
     from tfjob.cli.terminal.job_table import Columns
-    from tfjob.cli.terminal.terminal import Painted, Size, Terminal
+    from tfjob.cli.terminal.terminal import Painted, Terminal
     from tfjob.jobs.backend import Record
 
 T = TypeVar("T")
@@ -47,8 +47,10 @@ def watch_jobs(look: Callable[[], list[Record]], columns: Columns, form: str) ->
         news = list(changes(known, found))
         if form == "text":
             widths = _print_rows(news, columns, widths)
-        for record in news if form != "text" else ():
-            _print(record, columns, form)
+        for record in news if form == "name" else ():
+            click.echo(columns.name(record))
+        for record in news if form in ("json", "yaml") else ():
+            print_object("Job", job_shape(record), form, is_line=True)
         sys.stdout.flush()
         known = found
         time.sleep(PAUSE_SECONDS)
@@ -146,19 +148,19 @@ class Kept:
         os.kill(os.getpid(), number)
 
 
-def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: Size) -> list[Painted]:
+def listed(titles: Sequence[str], rows: Sequence[Sequence[str]], trouble: str, size: os.terminal_size) -> list[Painted]:
     from rich.text import Text
 
     from tfjob.cli.terminal.terminal import Painted
 
-    room = max(2, size.height - 2 - bool(trouble))  # less a row for the titles and one for the prompt
+    room = max(2, size.lines - 2 - bool(trouble))  # less a row for the titles and one for the prompt
     left = 0 if len(rows) <= room else len(rows) - (room - 1)
     head, *tail = table(titles, rows[left:]).split("\n")
     lines = [head, *([f"… {left} more"] if left else []), *tail] if rows else ["no jobs"]
     painted = []
     for line in [*lines, *([trouble] if trouble else [])]:
         text = Text(line)
-        text.truncate(size.width, overflow="ellipsis")
+        text.truncate(size.columns, overflow="ellipsis")
         painted.append(Painted(text.plain, text.cell_len))
     return painted
 
@@ -171,10 +173,3 @@ def _print_rows(records: Sequence[Record], columns: Columns, widths: list[int]) 
     for line in lines:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     return widths
-
-
-def _print(record: Record, columns: Columns, form: str) -> None:
-    if form == "name":
-        click.echo(columns.name(record))
-    else:
-        print_line({"apiVersion": OUTPUT_VERSION, "kind": "Job", **job_shape(record)}, form)

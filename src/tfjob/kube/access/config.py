@@ -101,7 +101,7 @@ def _context(config: Kubeconfig, name: str) -> Context:
         raise ConfigError(f"{where}: no current context is set", known and f"{choose} {known}")
     if name not in config.contexts:
         hint = did_you_mean(name, config.contexts)
-        raise ConfigError(f"{where}: no context is named {name}{f' ({hint})' if hint else ''}", known)
+        raise ConfigError(f"{where}: no context is named '{name}'{f' ({hint})' if hint else ''}", known)
     return config.contexts[name]
 
 

@@ -22,6 +22,10 @@ class Unreachable(KubeError):
     """The API server did not answer; a write may or may not have happened."""
 
     is_transient = True
+    advice = (
+        "To check whether the cluster is running: kubectl cluster-info. To use another context of your kubeconfig: "
+        "--on k8s:CONTEXT (operator commands: --context CONTEXT)."
+    )
 
 
 class Cause(msgspec.Struct, frozen=True, rename="camel"):

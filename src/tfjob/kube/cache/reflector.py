@@ -103,10 +103,9 @@ class Reflector(Generic[T]):
             wait = max(backoff.delay(), trouble.retry_after if isinstance(trouble, ApiError) else 0.0)
             logger.log(
                 logging.WARNING if trouble else logging.INFO,
-                "the watch of %s ended: %s%s; retrying in %.1f s",
+                "the watch of %s ended: %s; retrying in %.1f s",
                 self.resource.plural,
-                reason,
-                f" ({trouble})" if trouble else "",
+                trouble or reason,
                 wait,
             )
             await asyncio.sleep(wait)
@@ -199,25 +198,27 @@ class Reflector(Generic[T]):
             return self._decode(raw)
         except Exception as error:
             metadata = _identities.decode(raw).metadata
-            logger.warning("cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, error)
+            logger.warning(
+                "cannot decode %s %s/%s: %s", self.resource.kind, metadata.namespace, metadata.name, str(error)
+            )
             return metadata
 
 
-QUIET_SECONDS = 120.0
-"""After this time without a failure the delays start over; client-go uses the same."""
-
-
 class Backoff:
-    """Delays in seconds that double from `first` to `last`, with jitter, so that clients spread out."""
+    """Delays in seconds that double from `first` to `last`, with jitter, so that clients spread out.
 
-    def __init__(self, first: float, last: float) -> None:
+    After `quiet` seconds without a failure they start over; client-go uses the same.
+    """
+
+    def __init__(self, first: float, last: float, quiet: float = 120.0) -> None:
         self._first = self._next = first
         self._longest = last
+        self._quiet = quiet
         self._asked = time.monotonic()
 
     def delay(self) -> float:
         now = time.monotonic()
-        if now - self._asked > QUIET_SECONDS:
+        if now - self._asked > self._quiet:
             self._next = self._first
         delay = min(self._next * random.uniform(1, 2), self._longest)  # noqa: S311 (no secret)
         self._next = min(self._next * 2, self._longest)

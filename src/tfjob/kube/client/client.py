@@ -47,7 +47,7 @@ PAGE_SIZE = 500
 FIELD_MANAGER = "tfjob"
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
-READ_TRIES, FIRST_DELAY = 4, 0.1
+READ_TRIES = 4
 WAIT_TRIES = 10
 """How often a request waits as the API server asks before it fails."""
 
@@ -340,7 +340,8 @@ class Client:
                 await asyncio.sleep(asked)
                 return
         elif method == "GET" and (code == 0 or code >= 500) and tries < READ_TRIES:
-            await asyncio.sleep(FIRST_DELAY * 2**tries * random.uniform(0.5, 1))  # noqa: S311 (no secret)
+            delay = self.durations.read_retry.total_seconds() * 2 ** (tries - 1)
+            await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 (no secret)
             return
         raise error
 

@@ -93,9 +93,9 @@ class KubeCluster:
         self.nodes: ObjectStore[Node] = ObjectStore(on_change=self._node_changed)
         owned = [child for kind in self.kinds.values() for child in kind.children if child not in self._by_type]
         wrappers = [storage.wrapper for storage in self._storages.values()]
+        types: list[type[Any]] = [Pod, *owned, *wrappers]
         self._stores: dict[type[Any], ObjectStore[Any]] = {
-            child: ObjectStore(index=owner_uid, on_change=self._child_changed)
-            for child in dict.fromkeys((Pod, *owned, *wrappers))
+            child: ObjectStore(index=owner_uid, on_change=self._child_changed) for child in dict.fromkeys(types)
         }
         self.pods: ObjectStore[Pod] = self._stores[Pod]
         known = {child: (resources or {}).get(child, CHILD_TYPES[child].resource) for child in self._stores}

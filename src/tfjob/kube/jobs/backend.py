@@ -203,8 +203,7 @@ class KubeBackend:
                 await self.client.delete(resource, record.namespace, record.name, uid, "Background")
             while (present := await self.refresh(record)) is not None:
                 await self.pause(present, self.client.durations.look.total_seconds())
-        if (kept := self.records.of(record.job)) is not None:
-            kept.remove()
+        self.records.remove(record.job)
 
     # --- processes ----------------------------------------------------------------------------------------------
 

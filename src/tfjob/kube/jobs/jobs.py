@@ -39,6 +39,7 @@ EDIT_TRIES = 5
 Edit = Callable[[TFJob], TFJob]
 UNSEEN, SUSPENDING, TERMINATING = "NotSeen", "Suspending", "Terminating"
 PENDING = "Pending"
+NOT_PICKED_UP = "no operator has picked up the job. To check whether one is running: tfjob doctor{}"
 _kinds = {kind.resource.kind: kind for kind in cluster_kinds(Settings())}
 BEGINNING = datetime.fromtimestamp(0, UTC)
 
@@ -225,7 +226,7 @@ def _note(job: TFJob, options: str, *, unseen: bool) -> str:
     if is_elsewhere(job):
         return f"it is managed by {job.spec.run_policy.managed_by}"
     if unseen:
-        return f"no operator has looked at it. To check that one is running: tfjob doctor{options}"
+        return NOT_PICKED_UP.format(options)
     return ""
 
 

@@ -31,12 +31,12 @@ class KubePlace:
 
     def __init__(self, client: Client, namespace: str, find: Callable[[str], Awaitable[Record]]) -> None:
         self._client = client
-        self._namespace = namespace
+        self.namespace = namespace
         self.find = find
 
     async def objects(self, kind: type[Kept], labels: Mapping[str, str]) -> list[Kept]:
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        found = await self._client.list(RESOURCES[kind], self._namespace, label_selector=selector, type=kind)
+        found = await self._client.list(RESOURCES[kind], self.namespace, label_selector=selector, type=kind)
         return found.items
 
     async def pods_of(self, owner: Deployment | Service) -> list[Pod]:

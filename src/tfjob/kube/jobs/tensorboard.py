@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 
 import msgspec
@@ -27,10 +28,6 @@ from tfjob.plan.build.tensorboard import PORT, labels
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 120.0
-"""How long a pod may take to become ready: its image must be pulled."""
-LOOK_SECONDS = 3.0
-"""How long a ready TensorBoard may take to find its first event file."""
 STEP_SECONDS = 0.5
 
 
@@ -53,7 +50,7 @@ async def show(
 
 async def _forward(client: Client, name: str, job: TFJob, port: int | None, forwards: AsyncExitStack) -> Board:
     assert job.spec.tensor_board is not None
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + client.durations.board_ready.total_seconds()
     while (why := _why_not_ready(job, await _pods(client, job))) and time.monotonic() < deadline:
         await asyncio.sleep(STEP_SECONDS)
     if why:
@@ -65,7 +62,7 @@ async def _forward(client: Client, name: str, job: TFJob, port: int | None, forw
     server = await _listen(Forward(partial(connect, client), target, logger.warning), port)
     forwards.callback(server.close)  # do not wait: an open page keeps sending requests
     url = f"http://{LOCALHOST}:{server.sockets[0].getsockname()[1]}/"
-    return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url))
+    return Board(name, url, job.spec.tensor_board.log_dir, await _is_empty(url, client.durations.board_events))
 
 
 async def _listen(forward: Forward, port: int | None) -> asyncio.Server:
@@ -93,11 +90,11 @@ def _why_not_ready(job: TFJob, pods: list[Pod]) -> str:
     return f"TensorBoard {tensorboard_name(job)} {state}"
 
 
-async def _is_empty(url: str) -> bool:
+async def _is_empty(url: str, patience: timedelta) -> bool:
     """Return whether TensorBoard finds no event file; the first one may take a moment."""
     import aiohttp
 
-    deadline = time.monotonic() + LOOK_SECONDS
+    deadline = time.monotonic() + patience.total_seconds()
     async with aiohttp.ClientSession() as session:
         while True:
             try:

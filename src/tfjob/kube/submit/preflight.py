@@ -141,7 +141,7 @@ def _path(field: str) -> str:
 def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:
     if found is None:
         hint = f"create it, or add it to the manifest file as a separate document of kind {one.kind}"
-        return Problem(path_text(one.path), f"{one.kind} {one.name} does not exist on the cluster", hint)
+        return Problem(path_text(one.path), f"{one.kind} '{one.name}' does not exist on the cluster", hint)
     if found is _HIDDEN or one.kind == CLAIM:
         return None
     keys = {*(found.get("data") or {}), *(found.get("stringData") or {}), *(found.get("binaryData") or {})}
@@ -149,4 +149,4 @@ def _fault(one: Reference, found: Mapping[str, Any] | None) -> Problem | None:
     if not missing:
         return None
     known = f"its keys are {', '.join(sorted(keys))}" if keys else "it has no keys"
-    return Problem(path_text(one.path), f"{one.kind} {one.name} has no key {missing[0]}", known)
+    return Problem(path_text(one.path), f"{one.kind} '{one.name}' has no key '{missing[0]}'", known)

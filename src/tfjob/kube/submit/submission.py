@@ -110,7 +110,7 @@ async def create(client: Client, manifest: dict[str, Any], *, dry_run: bool = Fa
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise KubeError(
-                f"namespace {namespace} does not exist", f"Create it: kubectl create namespace {namespace}"
+                f"namespace '{namespace}' does not exist", f"Create it: kubectl create namespace {namespace}"
             ) from None
         raise jobs.NoTFJobs(client) from None
 

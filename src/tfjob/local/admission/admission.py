@@ -231,15 +231,23 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
     for number in {0, script} if is_python else range(len(command[:1])):
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
-            message = f"{file} does not exist on this machine, where images do not run"
-            yield _warning((*at, "command", number), message, "see docs/guides/images.md")
+            message = f"tfjob does not run images on this machine, which has no {file}"
+            hint = f"choose a folder of this machine that contains {file.name}, in tfjob.toml:\n"
+            hint += f'[images."{container.get("image")}"]\nfolders = {{ "{file.parent}" = "FOLDER" }}'
+            is_mappable = file.parent != Path("/")
+            yield _warning((*at, "command", number), message, hint if is_mappable else "change the command")
 
 
 def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
     for index, mount in enumerate(container.get("volumeMounts") or []):
+        target = os.path.normpath(mount.get("mountPath") or "")
+        if seen.setdefault(target, index) != index:
+            message = f"volumeMounts[{seen[target]}] is mounted at the same path"
+            yield _refused((*at, "volumeMounts", index, "mountPath"), message, "change one of them")
         if (mount.get("mountPropagation") or "None") != "None":
             yield _refused((*at, "volumeMounts", index, "mountPropagation"), UNSUPPORTED, REMOVE)
-        if os.path.normpath(mount.get("mountPath") or "") in ("/", "//"):
+        if target in ("/", "//"):
             message = "a volume cannot be mounted at the root"
             yield _refused((*at, "volumeMounts", index, "mountPath"), message, "choose a folder below /")
             return
@@ -354,7 +362,7 @@ def _one_resource(name: str, amount: str | float, at: At, host: Host) -> Iterato
     elif name in (*gpus.RESOURCES, *OTHER_GPUS):
         yield from _gpu(name, at, host)
     else:
-        yield _refused(at, f"this machine has no resource {name}", REMOVE)
+        yield _refused(at, f"this machine has no resource '{name}'", REMOVE)
 
 
 def _gpu(name: str, at: At, host: Host) -> Iterator[Problem]:
@@ -378,7 +386,7 @@ def _fit_problems(job: TFJob, host: Host) -> Iterator[Problem]:
         )
         if has and asked > has:
             message = f"the replicas request {_shown(name, asked)} in total, but this machine has {_shown(name, has)}"
-            yield _warning(("spec", "tfReplicaSpecs"), message)
+            yield _warning(("spec", "tfReplicaSpecs"), message, "all of them start, and share what there is")
     asked_for = gpus_asked_for(job)
     if asked_for > len(host.gpus) > 0 and not host.cpu and not host.config.gpu:
         message = f"the replicas request {asked_for} GPUs in total, but this machine has {len(host.gpus)}"
@@ -398,7 +406,7 @@ def _requested(template: Mapping[str, Any], name: str) -> float:
     containers = (template.get("spec") or {}).get("containers") or []
     resources = [container.get("resources") or {} for container in containers]
     requests = ({**(one.get("limits") or {}), **(one.get("requests") or {})} for one in resources)
-    return sum(quantity.amount_or_zero(one.get(name, 0)) for one in requests)
+    return float(sum(quantity.amount_or_zero(one.get(name, 0)) for one in requests))
 
 
 def _shown(name: str, amount: float) -> str:

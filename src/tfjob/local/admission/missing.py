@@ -37,14 +37,16 @@ def _faults(one: Reference, pod: Mapping[str, Any], known: References, at: Path)
     document = known.config_map(one.name) if one.kind == CONFIG_MAP else known.secret(one.name)
     if document is None:
         hint = f"add a document with kind: {one.kind} to the manifest, or set optional: true"
-        yield Problem(path_text((*at, *one.path)), f"{one.kind} {one.name} does not exist", hint)
+        yield Problem(path_text((*at, *one.path)), f"{one.kind} '{one.name}' does not exist", hint)
         return
     held = _keys(one, document)
     has = f"its keys: {', '.join(sorted(held))}" if held else "it is empty"
     for key in one.keys:
         if key not in held:
             where = path_text((*at, *_key_path(one, key, pod)))
-            yield Problem(where, f"{one.kind} {one.name} has no key {key}", f"{has}; add the key, or correct its name")
+            yield Problem(
+                where, f"{one.kind} '{one.name}' has no key '{key}'", f"{has}; add the key, or correct its name"
+            )
 
 
 def _keys(one: Reference, document: Mapping[str, Any]) -> set[str]:

@@ -162,12 +162,12 @@ def _from_source(
         path = (origin["fieldRef"] or {}).get("fieldPath") or ""
         if path in ("metadata.labels", "metadata.annotations"):
             raise Refusal(
-                f'fieldRef "{path}" has several values and cannot be one environment variable',
+                f"fieldRef '{path}' has several values and cannot be one environment variable",
                 f"Name one key: {path}['KEY'].",
             )
         value = field_value(path, pod, node)
         if "\0" in value:
-            raise Refusal(f'fieldRef "{path}" contains a NUL character and cannot be an environment variable')
+            raise Refusal(f"fieldRef '{path}' contains a NUL character and cannot be an environment variable")
         return value
     if "resourceFieldRef" in origin:
         reference = origin["resourceFieldRef"] or {}
@@ -196,6 +196,6 @@ def _as_text(value: bytes, kind: str, name: str, key: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        message = f'"{key}" of {kind} "{name}" is binary and cannot be an environment variable'
+        message = f"'{key}' of {kind} '{name}' is binary and cannot be an environment variable"
         raise Refusal(message, "Mount it as a file instead.")
     return text

@@ -58,7 +58,7 @@ def resolve(
     if not (container.get("command") or entry.command or entry.args):
         name = container.get("name", "")
         raise ImageError(
-            f'container "{name}" has no command, and tfjob does not know what image "{image}" runs',
+            f"container '{name}' has no command, and tfjob does not know what image '{image}' runs",
             f"Give the container a command, or add one for the image to {entry.file}:\n"
             f'[images."{entry.name}"]\ncommand = ["python", "main.py"]',
         )

@@ -29,7 +29,7 @@ class MissingReference(Refusal):
 
     def __init__(self, kind: str, name: str, key: str = "") -> None:
         super().__init__(
-            f'key "{key}" not found in {kind} "{name}"' if key else f'{kind} "{name}" not found',
+            f"key '{key}' not found in {kind} '{name}'" if key else f"{kind} '{name}' not found",
             f"Add a document with kind: {kind} to the manifest, or set optional: true.",
         )
         self.kind = kind
@@ -106,7 +106,7 @@ def _decoded(kind: str, document: Mapping[str, Any], key: str, value: object) ->
     except binascii.Error:
         name = (document.get("metadata") or {}).get("name", "")
         raise Refusal(
-            f'{kind} "{name}": the value of "{key}" is not valid base64',
+            f"{kind} '{name}': the value of '{key}' is not valid base64",
             "Put plain text under stringData." if kind == SECRET else "Put plain text under data.",
         ) from None
 
@@ -141,7 +141,7 @@ def field_value(path: str, pod: Pod, node: Node) -> str:
         "status.hostIPs": node.ip,
     }
     if path not in simple:
-        raise Refusal(f'fieldRef "{path}" is not supported', f"Supported: {', '.join(simple)}, metadata.labels['KEY'].")
+        raise Refusal(f"fieldRef '{path}' is not supported", f"Supported: {', '.join(simple)}, metadata.labels['KEY'].")
     return simple[path]
 
 
@@ -151,7 +151,7 @@ def resource_value(reference: Mapping[str, Any], container: Mapping[str, Any], n
     group, _, name = resource.partition(".")
     if group not in ("limits", "requests") or name not in ("cpu", "memory", "ephemeral-storage"):
         raise Refusal(
-            f'resourceFieldRef "{resource}" is not supported',
+            f"resourceFieldRef '{resource}' is not supported",
             "Supported: limits or requests of cpu, memory or ephemeral-storage, such as limits.cpu.",
         )
     resources = container.get("resources") or {}
@@ -164,7 +164,7 @@ def resource_value(reference: Mapping[str, Any], container: Mapping[str, Any], n
         divisor = quantity.parse(reference.get("divisor") or 1) or 1
         return str(math.ceil(quantity.parse(value) / divisor))
     except ValueError as error:
-        raise Refusal(f'resourceFieldRef "{resource}": {error}') from None
+        raise Refusal(f"resourceFieldRef '{resource}': {error}") from None
 
 
 def _field_lines(values: Mapping[str, str]) -> str:
@@ -179,4 +179,4 @@ def container_of(reference: Mapping[str, Any], pod: Pod, default: Mapping[str, A
     for container in (*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())):
         if container.get("name") == wanted:
             return dict(container)
-    raise Refusal(f'resourceFieldRef names container "{wanted}", but the pod has no such container')
+    raise Refusal(f"resourceFieldRef names container '{wanted}', but the pod has no such container")

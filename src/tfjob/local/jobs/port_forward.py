@@ -19,11 +19,11 @@ class LocalPlace:
 
     def __init__(self, store: Store, namespace: str, find: Callable[[str], Awaitable[Record]]) -> None:
         self._store = store
-        self._namespace = namespace
+        self.namespace = namespace
         self.find = find
 
     async def objects(self, kind: type[Kept], labels: Mapping[str, str]) -> list[Kept]:
-        found = self._store.objects(kind, self._namespace)
+        found = self._store.objects(kind, self.namespace)
         return [one for one in found if labels.items() <= one.metadata.labels.items()]
 
     async def pods_of(self, owner: Deployment | Service) -> list[Pod]:

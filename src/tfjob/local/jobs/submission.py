@@ -48,11 +48,15 @@ class Submission:
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
     owner, options = submission.owner, submission.options
     refuse_if_taken(store, submission)
+    replaced = store.current(Key(owner.metadata.namespace, owner.metadata.name, owner.kind))
     keep_objects(home, store, submission.objects, owner.metadata.namespace)
     started = start_run(home, store, owner, submission.manifest, options, attached=attached)
     try:
         for service in submission.services:
             _keep_service(store, service, started.run)
+        if replaced is not None and not is_finished(summary(owner_of(replaced))):
+            message = f"it replaces {replaced.id}, which can no longer be resumed; its record and logs stay"
+            store.add_event(started.run.uid, "RunReplaced", message, warning=False, now=datetime.now(UTC))
         if isinstance(owner, TFJob):
             _reserve_addresses(store, started.run, options)
             _report_filled_storage(home, store, started.run, {*submission.config.volumes, *options.volumes})
@@ -81,7 +85,7 @@ def refuse_if_taken(store: Store, submission: Submission) -> None:
     for other in TYPES.keys() - {kind}:
         found = store.current(Key(namespace, name, other))
         if found is not None and found.root == found.uid:
-            text = f"the name {name} is taken by a {other} ({found.id})"
+            text = f"the name '{name}' is taken by a {other} ({found.id})"
             raise Refusal(text, f"Rename the {kind}, or delete the {other}: {_deletion(found)}")
     run = store.current(Key(namespace, name, kind))
     if run is not None and _is_in_use(run):
@@ -158,7 +162,7 @@ def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
         if found.metadata.name == service.name:
             holder = store.run(found.metadata.owner_references[0].uid)
             if holder is not None and (run is None or holder.uid != run.uid):
-                text = f"Service {service.name} already belongs to {holder.id}"
+                text = f"Service '{service.name}' already belongs to {holder.id}"
                 raise Refusal(text, f"Rename the Service, or delete that run: {_deletion(holder)}")
 
 

@@ -37,7 +37,7 @@ if os.getppid() != parent:
 HOST = "127.0.0.1"
 URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
 USUAL_PORT = 6006
-STEP_SECONDS, GRACE_SECONDS = 0.05, 5.0
+STEP_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class Server:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def stop(self) -> None:
+    def stop(self, grace: float = 5.0) -> None:
         self._process.terminate()
         try:
-            self._process.wait(GRACE_SECONDS)
+            self._process.wait(grace)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -225,6 +225,7 @@ def _container(
     name, limits = container["name"], _limits(container)
     spec: pod_spec.ContainerSpec = {
         "name": name,
+        "image": container.get("image") or "",
         "argv": [texts.of(name, word) for word in images.argv(container, runtime, variables)],
         "cwd": texts.of(name, str(runtime.workdir)),
         "mounts": [

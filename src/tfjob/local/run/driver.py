@@ -105,7 +105,7 @@ class Driver:
         with self._right_to_drive():
             self.store.set_attached(self.uid, attached=self.attached, boot=boot_id())
             packages = list_packages(self.folder)
-            wakeups = self._wakeups = Wakeups()
+            wakeups = self._wakeups = Wakeups(self.kubelet.durations)
             for folder in (self.home.database.parent, self.folder):
                 wakeups.watch(folder)
             controller = asyncio.create_task(self.controller.run())

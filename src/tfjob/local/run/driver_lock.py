@@ -6,7 +6,6 @@ uses this module, so it must stay quick to import.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -86,16 +85,7 @@ _children: list[subprocess.Popen[bytes]] = []
 
 def acquire_driver_lock(folder: Path) -> int | None:
     """Return the descriptor of the lock, held until every process closes it; None if another process holds it."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A process that checks whether the lock is taken holds it for a moment.
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(STEP_SECONDS)
-        else:
-            return descriptor
+    while (lock := pod_files.take_lock(str(folder / LOCK))) is None and time.monotonic() < deadline:
+        time.sleep(STEP_SECONDS)  # a process that checks whether the lock is taken holds it for a moment
+    return lock

@@ -12,19 +12,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tfjob.durations import USUAL, Durations
 from tfjob.local.sandbox import syscalls
 
 BUSY_SECONDS = 0.05
 """Between two checks while files change, or if the system does not report changes."""
-REST_SECONDS = 1.0
-"""Between two checks while no file changes: the longest that timed work, such as a retry, is late."""
 _READ = 65536
 
 
 class Wakeups:
     """Changes below some folders, for one task of an event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, durations: Durations = USUAL) -> None:
+        self._rest = durations.driver_rest.total_seconds()
         self._descriptor: int | None = None
         self._watched: set[Path] = set()
         self._event = asyncio.Event()
@@ -52,7 +52,7 @@ class Wakeups:
         self._event.set()
 
     async def pause(self) -> None:
-        rest = BUSY_SECONDS if self._descriptor is None or self._again else REST_SECONDS
+        rest = BUSY_SECONDS if self._descriptor is None or self._again else self._rest
         self._again = False
         with suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), rest)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .pod_spec import Level
 
-_TIMEOUT = 5.0
 _PROBE_IP = "127.77.255.254"
 
 
@@ -35,44 +34,45 @@ class Capability:
         self.fix = fix
 
 
-_begun: list[subprocess.Popen[bytes]] = []
+class Probing:
+    """A running probe; it is a separate process (about 0.1 s), so that a command can continue meanwhile."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+
+    def problems(self, patience: float = 60.0) -> dict[str, list[Any]]:
+        """Return [errno, text] of each capability; raise OSError, ValueError or SubprocessError if the probe fails."""
+        try:
+            output, _ = self._process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise
+        if self._process.returncode:
+            raise subprocess.CalledProcessError(self._process.returncode, self._process.args)
+        found: dict[str, list[Any]] = json.loads(output)
+        return found
+
+
+_begun: list[Probing] = []
 
 
 def begin() -> None:
     try:
-        _begun.append(_start())
+        _begun.append(Probing())
     except OSError:
-        pass  # `problems` retries and reports the problem
-
-
-def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-I", "-S", "-c", supervisor.program("sandbox.capabilities", "print_problems")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
-
-
-def problems() -> dict[str, list[Any]]:
-    """Return [errno, text] of each capability, from the process that `begin` started, else from a new one (0.1 s)."""
-    process = _begun.pop() if _begun else _start()
-    try:
-        output, _ = process.communicate(timeout=60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, process.args)
-    found: dict[str, list[Any]] = json.loads(output)
-    return found
+        pass  # `probe` retries and reports the problem
 
 
 def probe() -> dict[str, Capability]:
     """Return the capabilities by name, in the order in which `tfjob doctor` shows them."""
     try:
-        found = problems()
+        problems = (_begun.pop() if _begun else Probing()).problems()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        found = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
+        problems = {name: [0, f"the probe failed: {error}"] for name in _PROBES}
     return {
-        name: Capability(title, found[name][1], _fix(name, found[name][0]) if found[name][1] else "")
+        name: Capability(title, problems[name][1], _fix(name, problems[name][0]) if problems[name][1] else "")
         for name, (title, _) in _PROBES.items()
     }
 
@@ -95,7 +95,7 @@ def print_problems() -> None:
     json.dump({name: _attempt(trial) for name, (_, trial) in _PROBES.items()}, sys.stdout)
 
 
-def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
+def _attempt(trial: Callable[[], None], patience: float = 5.0) -> tuple[int, str]:
     """Run a trial in a child process; return its errno and error text, or (0, "") if it works."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -110,8 +110,8 @@ def _attempt(trial: Callable[[], None]) -> tuple[int, str]:
         os.write(writer, json.dumps([number, text]).encode())
         os._exit(0)
     os.close(writer)
-    answered, _, _ = select.select([reader], [], [], _TIMEOUT)
-    answer = os.read(reader, 65536) if answered else json.dumps([0, f"no result after {_TIMEOUT:g} s"]).encode()
+    answered, _, _ = select.select([reader], [], [], patience)
+    answer = os.read(reader, 65536) if answered else json.dumps([0, f"no result after {patience:g} s"]).encode()
     os.close(reader)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

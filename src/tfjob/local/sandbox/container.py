@@ -365,7 +365,7 @@ def _prepare_exec(plan: ContainerPlan) -> None:
     try:
         os.chdir(plan["cwd"])
     except OSError as error:
-        raise _StartError(128, f'cannot change to the working folder "{plan["cwd"]}": {error.strerror}') from error
+        raise _StartError(128, f"cannot change to the working folder '{plan['cwd']}': {error.strerror}") from error
     os.umask(0o022)
     syscalls.restore_signals()
 
@@ -378,7 +378,10 @@ def _exec(plan: ContainerPlan) -> NoReturn:
         is_missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
         problem = error.strerror
         if is_missing and "/" not in program:
-            problem = f"not found in PATH={plan['env'].get('PATH', '')}"
+            problem = (
+                "PATH has no such program, and tfjob does not run images on this machine; install it, or, for a program"
+                f' of a virtualenv, set virtualenv = "FOLDER" under [images."{plan["image"]}"] in tfjob.toml'
+            )
         elif is_missing and os.path.exists(program):
             problem = "the interpreter in its first line does not exist"
-        raise _StartError(127 if is_missing else 126, f'cannot run "{plan["shownArgv"][0]}": {problem}') from error
+        raise _StartError(127 if is_missing else 126, f"cannot run '{plan['shownArgv'][0]}': {problem}") from error

@@ -115,7 +115,7 @@ def _become(command: list[str], folder: str, env: dict[bytes, bytes], door: sock
             bind_rewrite.install_filter(door, b"x")
         os.execvpe(command[0], command, env)  # noqa: S606 -- the product
     except OSError as error:
-        sys.stderr.write(f'tfjob: cannot run "{command[0]}": {error.strerror}\n')
+        sys.stderr.write(f"tfjob: cannot run '{command[0]}': {error.strerror}\n")
         sys.stderr.flush()
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 

@@ -85,9 +85,9 @@ def remove(path: str) -> None:
         pass
 
 
-def take_lock(pod_dir: str) -> int | None:
+def take_lock(path: str) -> int | None:
     """Return a descriptor that holds the lock until every process has closed it; None if another process has it."""
-    fd = os.open(f"{pod_dir}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -96,12 +96,12 @@ def take_lock(pod_dir: str) -> int | None:
     return fd
 
 
-def take_lock_unless_launched(pod_dir: str) -> int | None:
+def take_lock_unless_launched(pod_dir: str, patience: float = 2.0) -> int | None:
     """Return the lock's descriptor; None if the pod has or had a supervisor already."""
     launched = f"{pod_dir}/supervisor.json"
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + patience
     while not os.path.exists(launched) and time.monotonic() < deadline:
-        lock = take_lock(pod_dir)
+        lock = take_lock(f"{pod_dir}/lock")
         if lock is not None:
             return None if os.path.exists(launched) else lock
         time.sleep(0.005)  # `is_locked` may hold it for a moment

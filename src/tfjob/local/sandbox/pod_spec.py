@@ -22,10 +22,11 @@ class Mount(TypedDict):
 
 
 class WarmProgram(TypedDict):
-    """The script or module `argv[at]`, which a fork of a fork server runs instead of the whole command."""
+    """The script or module that a fork of a fork server runs, `argv[at]`; its first line must run in `life` seconds."""
 
     at: int
     module: bool
+    life: float
 
 
 class ContainerPlan(TypedDict):
@@ -38,6 +39,7 @@ class ContainerPlan(TypedDict):
     hostname: str
     argv: list[str]
     shownArgv: list[str]
+    image: str
     env: dict[str, str]
     cwd: str
     namespaces: bool
@@ -85,6 +87,7 @@ class ContainerSpec(TypedDict):
     """One container: its command and its limits (`memory` in bytes, `cpu` in cores; 0 is unlimited)."""
 
     name: str
+    image: NotRequired[str]
     argv: list[str]
     cwd: str
     mounts: list[Mount]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
 _LINGER = 5.0  # seconds that an init may take to kill what the workload left behind
-_LIFE = 10.0  # seconds within which a forked program must reach its first line
 _CRASH = 5.0  # a crash within this many seconds of a fork may be due to the fork
 _MOST_FAILED_STARTS = 3  # in a row: a program that this machine lacks does not appear by waiting
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
@@ -151,7 +150,8 @@ class Member:
             run.container.kill_init()
         if run.life_until is not None and now >= run.life_until:
             run.life_until = None
-            self.fork_failed = f"it did not reach its first line within {_LIFE:g} s of a warm start"
+            life = self._spec["warm"]["life"]
+            self.fork_failed = f"it did not reach its first line within {life:g} s of a warm start"
             run.lifeless = True
             run.container.kill_all()  # its init waits for the program and handles no signals yet
         self._check_health(run, now)
@@ -208,7 +208,7 @@ class Member:
             return
         run = ContainerRun(started, log, group)
         if plan["warm"] is not None:
-            run.life_until = time.monotonic() + _LIFE
+            run.life_until = time.monotonic() + plan["warm"]["life"]
             run.forked = True
         run.polls_memory = bool(spec["memory"]) and spec["limits"] != "off" and not group.memory
         self._run = run
@@ -224,6 +224,7 @@ class Member:
             "hostname": pod.spec["hostname"],
             "argv": argv,
             "shownArgv": argv,
+            "image": self._spec.get("image", ""),
             "env": pod.secrets["env"].get(self.name, {}),
             "cwd": self._spec["cwd"] or "/",
             "namespaces": pod.full,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 PACKAGE_PARENT = os.path.abspath(f"{__file__}/../../../..")
-_LAUNCH_TIMEOUT = 60.0
 
 
 class LaunchError(OSError):
@@ -61,14 +60,14 @@ def begin(pod_dir: PathLike, secrets: bytes, python: str = sys.executable) -> su
     return process
 
 
-def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike) -> None:
+def await_lock(process: subprocess.Popen[bytes], pod_dir: PathLike, patience: float = 60.0) -> None:
     """Wait until a supervisor holds its lock, or raise LaunchError."""
     try:
-        answer, _ = process.communicate(timeout=_LAUNCH_TIMEOUT)
+        answer, _ = process.communicate(timeout=patience)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise LaunchError(f"it was not ready after {_LAUNCH_TIMEOUT:g} s") from None
+        raise LaunchError(f"it was not ready after {patience:g} s") from None
     if answer != b"ready":
         raise LaunchError.from_answer(answer, pod_dir)
 

@@ -62,9 +62,9 @@ class Claims:
 
     def folder(self, namespace: str, name: str) -> Path:
         if not _NAMESPACE.fullmatch(namespace):
-            raise ClaimError(f'invalid namespace "{namespace}"', "Use lowercase letters, digits and dashes.")
+            raise ClaimError(f"invalid namespace '{namespace}'", "Use lowercase letters, digits and dashes.")
         if not _NAME.fullmatch(name) or len(name) > 240:
-            raise ClaimError(f'invalid claim name "{name}"', "Use lowercase letters, digits, dashes and dots.")
+            raise ClaimError(f"invalid claim name '{name}'", "Use lowercase letters, digits, dashes and dots.")
         return self._root / namespace / name
 
     def find(self, namespace: str, name: str) -> Claim | None:
@@ -102,11 +102,11 @@ class Claims:
         """Delete a claim and its files. Raises ClaimError while pods use it or something is mounted in it."""
         claim = self.find(namespace, name)
         if claim is None:
-            raise ClaimError(f'there is no claim "{name}" in namespace "{namespace}"')
+            raise ClaimError(f"no claim '{name}' in namespace '{namespace}'")
         if used_by:
-            raise ClaimError(f'claim "{name}" is used by {", ".join(sorted(used_by))}', "Stop or delete the job first.")
+            raise ClaimError(f"claim '{name}' is used by {', '.join(sorted(used_by))}", "Stop or delete the job first.")
         if mounted := _mounted_within(claim.folder):
-            raise ClaimError(f'claim "{name}" contains a mount: {mounted}', "Unmount it before you delete the claim.")
+            raise ClaimError(f"claim '{name}' contains a mount: {mounted}", "Unmount it before you delete the claim.")
         # Not a valid claim name, so that an interrupted deletion leaves nothing that looks like a claim.
         trash = claim.folder.with_name(f".deleted-{uuid.uuid4().hex}")
         claim.folder.rename(trash)
@@ -129,7 +129,7 @@ class Claims:
             draft.write_bytes(msgspec.json.encode(record))
             draft.replace(file)
         except OSError as error:
-            raise ClaimError(f'cannot create claim "{name}" in {folder}: {error.strerror}') from None
+            raise ClaimError(f"cannot create claim '{name}' in {folder}: {error.strerror}") from None
         return Claim(namespace, name, folder, record)
 
 
@@ -149,12 +149,12 @@ def check(document: Mapping[str, Any]) -> None:
     name, spec = (document.get("metadata") or {}).get("name") or "", document.get("spec") or {}
     for mode in spec.get("accessModes") or []:
         if mode not in ACCESS_MODES:
-            raise ClaimError(f'claim "{name}": unknown access mode {mode}', f"Supported: {', '.join(ACCESS_MODES)}.")
+            raise ClaimError(f"claim '{name}': unknown access mode {mode}", f"Supported: {', '.join(ACCESS_MODES)}.")
     if spec.get("volumeMode") == "Block":
-        raise ClaimError(f'claim "{name}": volumeMode Block is not supported: a claim is a folder on this machine')
+        raise ClaimError(f"claim '{name}': volumeMode Block is not supported: a claim is a folder on this machine")
     for field in ("dataSource", "dataSourceRef"):
         if spec.get(field):
-            text = f'claim "{name}": {field} is not supported on this machine'
+            text = f"claim '{name}': {field} is not supported on this machine"
             raise ClaimError(text, "Copy the files into the claim yourself.")
 
 
@@ -165,7 +165,7 @@ def _size(name: str, spec: Mapping[str, Any]) -> str:
     try:
         quantity.parse(asked)
     except ValueError as error:
-        raise ClaimError(f'claim "{name}": spec.resources.requests.storage: {error}') from None
+        raise ClaimError(f"claim '{name}': spec.resources.requests.storage: {error}") from None
     return str(asked)
 
 

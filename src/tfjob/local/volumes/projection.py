@@ -89,5 +89,5 @@ def _mode(item: Mapping[str, Any], default: int) -> int:
 def _inside(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
-        raise Refusal(f'"{path}" is not a valid path inside a volume', "Use a relative path without '..'.")
+        raise Refusal(f"'{path}' is not a valid path inside a volume", "Use a relative path without '..'.")
     return str(PurePosixPath(path))

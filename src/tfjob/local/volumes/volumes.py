@@ -155,18 +155,18 @@ class _Source:
 def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
     name = volume["name"]
     if not _NAME.fullmatch(name):
-        raise VolumeError(f'invalid volume name "{name}"', "Use lowercase letters, digits and dashes.")
+        raise VolumeError(f"invalid volume name '{name}'", "Use lowercase letters, digits and dashes.")
     kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
     details = volume.get(kind) or {}
     if name in context.mapping:
         folder = context.mapping[name]
         if not folder.exists():
-            text = f'volume "{name}" is mapped to {folder}, which does not exist'
+            text = f"volume '{name}' is mapped to {folder}, which does not exist"
             raise VolumeError(text, "Create the folder first.")
         return _Source(folder, bool(details.get("readOnly")))
     if kind not in _KINDS:
         raise VolumeError(
-            f'volume "{name}": {kind} volumes are not supported on this machine',
+            f"volume '{name}': {kind} volumes are not supported on this machine",
             f"Choose a folder to mount instead: --volume {name}=FOLDER, or in tfjob.toml:\n"
             f'[volumes]\n{name} = "FOLDER"',
         )
@@ -181,24 +181,24 @@ def _empty_dir(name: str, details: Mapping[str, Any], context: Context, made: Vo
         size = _bytes(name, details.get("sizeLimit"))
         made.tmpfs.append({"name": name, "path": str(path), "size": size, "secret": False})
     else:
-        raise VolumeError(f'volume "{name}": emptyDir medium {details["medium"]} is not supported on this machine')
+        raise VolumeError(f"volume '{name}': emptyDir medium {details['medium']} is not supported on this machine")
     return _Source(path)
 
 
 def _ephemeral(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
     spec = (details.get("volumeClaimTemplate") or {}).get("spec") or {}
     if spec.get("volumeMode") == "Block" or spec.get("dataSource") or spec.get("dataSourceRef"):
-        raise VolumeError(f'volume "{name}": an ephemeral volume is always an empty folder on this machine')
+        raise VolumeError(f"volume '{name}': an ephemeral volume is always an empty folder on this machine")
     return _empty_dir(name, {}, context, made)
 
 
 def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Volumes) -> _Source:
     path, kind = Path(details.get("path") or ""), details.get("type") or ""
     if not path.is_absolute():
-        raise VolumeError(f'volume "{name}": hostPath "{path}" must be absolute')
+        raise VolumeError(f"volume '{name}': hostPath '{path}' must be absolute")
     if kind not in _HOST_PATH_TYPES:
         hint = f"Supported: {', '.join(filter(None, _HOST_PATH_TYPES))}."
-        raise VolumeError(f'volume "{name}": unknown hostPath type {kind}', hint)
+        raise VolumeError(f"volume '{name}': unknown hostPath type {kind}", hint)
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -209,12 +209,12 @@ def _host_path(name: str, details: Mapping[str, Any], context: Context, made: Vo
             made.empty_files.append(path)
         else:
             raise VolumeError(
-                f'volume "{name}": hostPath {path}: {error.strerror}',
+                f"volume '{name}': hostPath {path}: {error.strerror}",
                 f"Create it, set type: DirectoryOrCreate, or use another folder with --volume {name}=FOLDER.",
             ) from None
         return _Source(path)
     if not _HOST_PATH_TYPES[kind](mode):
-        raise VolumeError(f'volume "{name}": hostPath {path} is not of type {kind}')
+        raise VolumeError(f"volume '{name}': hostPath {path} is not of type {kind}")
     return _Source(path)
 
 
@@ -269,7 +269,7 @@ def _mounts(
     for wanted in container.get("volumeMounts") or []:
         source = sources[wanted["name"]]
         target = posixpath.normpath("/" + (wanted.get("mountPath") or "")).replace("//", "/")
-        sub_path = _sub_path(wanted, variables, f'container "{container["name"]}"')
+        sub_path = _sub_path(wanted, variables, f"container '{container['name']}'")
         read_only = source.read_only or bool(wanted.get("readOnly"))
         mounts[target] = Mount(wanted["name"], source.base, sub_path, target, read_only)
     return mounts
@@ -280,17 +280,17 @@ def _sub_path(wanted: Mapping[str, Any], variables: Mapping[str, str], where: st
     if expression := wanted.get("subPathExpr"):
         path = environment.expand(expression, variables)
         if re.search(r"\$\([^)]*\)", path):
-            raise VolumeError(f'{where}: subPathExpr "{expression}" uses a variable that env does not define')
+            raise VolumeError(f"{where}: subPathExpr '{expression}' uses a variable that env does not define")
     parts = PurePosixPath(path).parts
     if path.startswith("/") or ".." in parts:
-        raise VolumeError(f'{where}: subPath "{path}" leads out of its volume', "Use a relative path without '..'.")
+        raise VolumeError(f"{where}: subPath '{path}' leads out of its volume", "Use a relative path without '..'.")
     return "/".join(parts)
 
 
 def _make_sub_path(mount: Mount) -> None:
     base, wanted = mount.base.resolve(), mount.source.resolve()
     if wanted != base and base not in wanted.parents:
-        text = f'subPath "{mount.sub_path}" of volume "{mount.volume}" leads out of the volume through a symbolic link'
+        text = f"subPath '{mount.sub_path}' of volume '{mount.volume}' leads out of the volume through a symbolic link"
         raise VolumeError(text)
     if not wanted.exists():
         wanted.mkdir(parents=True)
@@ -300,7 +300,7 @@ def _bytes(name: str, size: str | float | None) -> int:
     try:
         return quantity.whole(size or 0)
     except ValueError as error:
-        raise VolumeError(f'volume "{name}": sizeLimit: {error}') from None
+        raise VolumeError(f"volume '{name}': sizeLimit: {error}") from None
 
 
 def rewrite_paths(text: str, mapping: Mapping[str, str]) -> str:

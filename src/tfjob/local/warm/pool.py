@@ -170,7 +170,7 @@ class ForkServer:
         if len(running(self._folders)) >= MOST:
             raise NotWarm(f"{MOST} fork servers are already running (`tfjob doctor` lists them)")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = pod_files.take_lock(str(self.folder))
+        lock = pod_files.take_lock(str(self.folder / "lock"))
         if lock is None:
             return  # another run is starting it
         pod_files.remove(str(self.folder / "state.json"))

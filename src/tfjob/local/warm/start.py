@@ -102,7 +102,8 @@ class WarmStart:
         judged = refuse_setting(text.variables(start.env)) or judge(start)
         if isinstance(judged, Cold):
             raise NotWarm(judged.reason)
-        container["warm"] = {"at": judged.at, "module": judged.module}
+        life = self._durations.fork_life.total_seconds()
+        container["warm"] = {"at": judged.at, "module": judged.module, "life": life}
         key = (start.program, tuple(read_at_import({**start.env, **text.log_variables(start.env)}).items()))
         if key in self._refused:
             raise NotWarm(self._refused[key])

@@ -68,12 +68,12 @@ class Versions:
 
 
 RIGHTS = {
-    "you can view jobs": ("get tfjobs", "list tfjobs", "list pods"),
-    "you can create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
-    "you can watch jobs": ("watch tfjobs", "watch pods"),
-    "you can read logs": ("get pods/log",),
-    "you can read events": ("list events",),
-    "you can run commands in replicas": ("create pods/exec",),
+    "permission to view jobs": ("get tfjobs", "list tfjobs", "list pods"),
+    "permission to create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
+    "permission to watch jobs": ("watch tfjobs", "watch pods"),
+    "permission to read logs": ("get pods/log",),
+    "permission to read events": ("list events",),
+    "permission to run commands in replicas": ("create pods/exec",),
 }
 """The permissions that commands need."""
 
@@ -167,8 +167,10 @@ async def _lease_holder(client: Client) -> str:
 
 async def _right(client: Client, namespace: str, title: str, rights: Iterable[str]) -> Finding:
     denied = [right for right in rights if not await _may(client, namespace, right)]
-    problem = f"missing permissions in namespace {namespace}: {', '.join(denied)}" if denied else ""
-    fix = f"Ask for the ClusterRole edit in namespace {namespace}; once the operator is installed, it includes them."
+    problem = f"missing in namespace {namespace}: {', '.join(denied)}" if denied else ""
+    fix = (
+        f"Ask for the ClusterRole edit in namespace {namespace}; installing the operator adds these permissions to it."
+    )
     return Finding(title, not denied, problem, fix)
 
 

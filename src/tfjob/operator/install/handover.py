@@ -92,7 +92,7 @@ def _deployment_steps(deployment: Object, kinds: Collection[str], own_namespace:
     if _is_of_ours(metadata):
         return
     place = (metadata.get("namespace", ""), metadata["name"])
-    said = f"the Deployment {place[1]} in namespace {place[0]} handles TFJobs"
+    said = f"the Deployment {place[1]} in namespace {place[0]} manages TFJobs"
     index, image = _operator_container(deployment)
     if place == (own_namespace, NAME):
         yield Step(f"{said} and has the name that this operator needs", DEPLOYMENTS, *place, None)

@@ -152,11 +152,11 @@ class Installation:
             deployments = await self._deployments()
             webhooks = [] if restricted else (await self.client.list(VALIDATING_WEBHOOKS, type=dict)).items
         except Forbidden:
-            self.say("note: you do not have permission to check whether another operator handles TFJobs")
+            self.say("note: you do not have permission to check whether another operator manages TFJobs")
             return []
         if other := handover.ours_elsewhere(deployments, place, one_namespace=restricted):
             raise Refused(
-                f"the operator is already installed in namespace {other}; two operators would handle the same jobs",
+                f"the operator is already installed in namespace {other}; two operators would manage the same jobs",
                 f"To upgrade it, install with --namespace {other}\n"
                 f"To move it, remove it there first: tfjob operator uninstall --namespace {other}",
             )
@@ -182,11 +182,12 @@ class Installation:
             commands = "\n".join(f"  {step.command}" for step in steps)
             raise Refused(
                 "; ".join(step.said for step in steps),
-                f"Two operators must not handle the same jobs. These commands hand them over:\n{commands}\n"
-                "`tfjob operator install --take-over` runs them for you.",
+                "Two operators must not manage the same jobs. These commands make the other one leave TFJobs alone:\n"
+                f"{commands}\n"
+                "`tfjob operator install --take-over` runs them and then installs.",
             )
         for step in steps:
-            self.say(f"handing over: {step.command}")
+            self.say(f"running: {step.command}")
             if step.patch is None:
                 await self.client.delete(step.resource, step.namespace, step.name, propagation="Foreground")
             else:

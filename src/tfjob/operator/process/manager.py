@@ -56,8 +56,6 @@ logger = logging.getLogger("tfjob.operator")
 LAG_SECONDS = 1.0
 CONNECTIONS = 32
 """Each connection takes 0.25 MiB, and more of them do not make an API server faster."""
-STOPPING_SECONDS = 0.8
-"""How long running passes may take after a request to stop."""
 
 
 class Operator:
@@ -184,21 +182,21 @@ class Operator:
 
     async def _end(self, work: asyncio.Task[None]) -> None:
         """Let running passes finish, release the lease, and write the last events."""
-        begun = time.monotonic()
+        begun, durations = time.monotonic(), self.options.durations
         led = self.lease is None or self.lease.held
         if not work.done():
-            await self.controller.drain(STOPPING_SECONDS)
+            await self.controller.drain(durations.last_passes.total_seconds())
             work.cancel()
-            await asyncio.wait((work,), timeout=STOPPING_SECONDS)
+            await asyncio.wait((work,), timeout=durations.last_passes.total_seconds())
         if led and self.lease is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
+                async with asyncio.timeout(durations.lease_release.total_seconds()):
                     await self.lease.release()
         if led:
             # Events are harmless: they may be written while the next process leads.
             self.client.before_write = None
             with suppress(TimeoutError):
-                async with asyncio.timeout(0.5):
+                async with asyncio.timeout(durations.last_events.total_seconds()):
                     await self.event_log.flush()
         logger.info("shut down in %.1f s", time.monotonic() - begun)
 

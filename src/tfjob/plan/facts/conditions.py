@@ -39,11 +39,7 @@ def with_condition(
     )
     dropped = {RUNNING: RESTARTING, RESTARTING: RUNNING}.get(kind) if status == "True" else None
     kept = [condition for condition in conditions if condition.type not in (kind, dropped)]
-    if kind in (SUCCEEDED, FAILED) and status == "True":
-        kept = [
-            replace(condition, status="False", last_update_time=now, last_transition_time=now)
-            if condition.type == RUNNING and condition.status == "True"
-            else condition
-            for condition in kept
-        ]
+    for index, condition in enumerate(kept):
+        if kind in (SUCCEEDED, FAILED) and condition.type == RUNNING and condition.status == "True":
+            kept[index] = replace(condition, status="False", last_update_time=now, last_transition_time=now)
     return [*kept, news]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tfjob.api.objects import ContainerTerminated, Pod
+from tfjob.api.objects import ContainerStatus, ContainerTerminated, Pod
 from tfjob.api.types import TFJob, TFJobStatus
 from tfjob.controller.kind import Observation
 from tfjob.plan import events
@@ -70,17 +70,19 @@ class TaskState:
         return bool(self.pod and self.pod.status.phase == "Running" and not self.pod.metadata.deletion_timestamp)
 
     @property
+    def container(self) -> ContainerStatus | None:
+        return main_container(self.pod) if self.pod else None
+
+    @property
     def up(self) -> bool:
         """Whether its program runs: a pod is also Running while its container waits for a restart."""
-        container = main_container(self.pod) if self.pod else None
-        between = bool(container and (container.state.waiting or container.state.terminated))
-        return self.running and not between
+        container = self.container
+        return self.running and not (container and (container.state.waiting or container.state.terminated))
 
     @property
     def last_end(self) -> ContainerTerminated | None:
         """How its main container ended before its last restart in place."""
-        container = main_container(self.pod) if self.pod else None
-        return container.last_state.terminated if container else None
+        return self.container.last_state.terminated if self.container else None
 
 
 def survey(job: TFJob, status: TFJobStatus, observed: Observation, now: datetime) -> list[TaskState]:

@@ -83,10 +83,7 @@ def task_of(child: Pod | Service) -> Task | None:
 def main_container(pod: Pod) -> ContainerStatus | None:
     """Return the container whose end is the end of the task: the one named tensorflow, else the first."""
     statuses = pod.status.container_statuses
-    for status in statuses:
-        if status.name == CONTAINER_NAME:
-            return status
-    return statuses[0] if statuses else None
+    return next((one for one in statuses if one.name == CONTAINER_NAME), statuses[0] if statuses else None)
 
 
 def members(ranges: Mapping[str, str]) -> frozenset[Task]:

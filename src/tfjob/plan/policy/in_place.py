@@ -66,11 +66,7 @@ def report(
     job: TFJob, status: TFJobStatus, views: Sequence[TaskState], durations: Durations
 ) -> tuple[TFJobStatus, list[Event]]:
     """Return the event for the latest restart that was not reported, and the status that records the report."""
-    found = [
-        one
-        for view in views
-        if view.pod and not view.completed and (one := restarting(view.task, main_container(view.pod)))
-    ]
+    found = [one for view in views if not view.completed and (one := restarting(view.task, view.container))]
     last, reported = max(found, key=lambda one: one.end.time, default=None), status.told_restart
     if last is None or (reported and last.end.time <= reported + durations.quiet_restarts * (len(found) - 1)):
         return status, []

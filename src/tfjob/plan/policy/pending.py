@@ -12,7 +12,7 @@ from tfjob.api.types import TFJob
 from tfjob.controller.kind import Observation
 from tfjob.plan import events
 from tfjob.plan.facts.task_state import TaskState, end_of
-from tfjob.plan.facts.tasks import main_container, task_of
+from tfjob.plan.facts.tasks import task_of
 from tfjob.plan.policy.in_place import restarting
 from tfjob.plan.policy.verdict import sentence
 
@@ -87,11 +87,11 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
         if waiting and waiting.reason == events.CRASH_LOOP and (again := restarting(view.task, status)):
-            whose = "" if status == main_container(pod) else f"container {status.name} "
+            whose = "" if status == view.container else f"container {status.name} "
             return _wait(name, events.CRASH_LOOP, f"{whose}{again.what}; {again.next_start}", None, grace)
         if waiting and waiting.reason and waiting.reason not in ("ContainerCreating", "PodInitializing"):
-            return _wait(name, waiting.reason, waiting.message, _waiting_since(pod), grace)
-    main = main_container(pod)
+            return _wait(name, waiting.reason, waiting.message, _waiting_since(view, pod), grace)
+    main = view.container
     ended = (main.state.terminated or main.last_state.terminated) if main else None
     if view.running and not view.up and not view.end and ended:
         text = sentence(view.task, end_of(ended, datetime.max)).removeprefix(f"{name} ")
@@ -100,14 +100,13 @@ def _of_pod(view: TaskState, pod: Pod, grace: timedelta) -> Wait | None:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _wait(name, condition.reason or events.UNSCHEDULABLE, condition.message, None, grace)
     if pod.status.phase in ("", "Pending") and pod.status.reason:
-        return _wait(name, pod.status.reason, pod.status.message, _waiting_since(pod), grace)
+        return _wait(name, pod.status.reason, pod.status.message, _waiting_since(view, pod), grace)
     return None
 
 
-def _waiting_since(pod: Pod) -> datetime | None:
+def _waiting_since(view: TaskState, pod: Pod) -> datetime | None:
     """Return since when a node has tried to start the container: not counting the queue and earlier runs."""
-    container = main_container(pod)
-    before = container.last_state.terminated if container else None
+    before = view.last_end
     times = (pod.metadata.creation_timestamp, pod.status.start_time, before.finished_at if before else None)
     return max((time for time in times if time), default=None)
 

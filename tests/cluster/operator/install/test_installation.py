@@ -84,7 +84,7 @@ def test_an_installation_is_complete_and_its_pod_is_admitted_under_the_restricte
     printed = cluster.install()
     assert f"applied Deployment {NAME}" in printed
     place = ("-n", NAMESPACE)
-    wait_until(lambda: bool(cluster.client.get("pods", "-l", f"name={NAME}", *place)["items"]), 30)
+    wait_until(lambda: bool(cluster.client.get("pods", "-l", f"name={NAME}", *place)["items"]), 60)
     assert cluster.there("serviceaccount", NAME, *place)
     assert cluster.there("service", NAME, *place)
     assert cluster.there("clusterrole", f"{NAME}-edit")
@@ -133,7 +133,7 @@ def test_uninstall_keeps_the_jobs_and_purge_names_them_first(cluster: Cluster) -
     assert "--purge --yes" in refused
     assert cluster.there("tfjob", "mnist", "-n", "default")
     cluster.operator("uninstall", "--purge", "--yes")
-    wait_until(lambda: not cluster.there("crd", CRD_NAME), 30)
+    wait_until(lambda: not cluster.there("crd", CRD_NAME), 60)
 
 
 def test_what_is_not_ours_is_not_removed(cluster: Cluster) -> None:
@@ -222,7 +222,7 @@ def other_kind() -> Object:
 def beside(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster where training-operator handles TFJob and PyTorchJob."""
     cluster.client.apply(*training_operator(), other_kind())
-    wait_until(lambda: cluster.there("pytorchjobs", "-n", "default"), 30)
+    wait_until(lambda: cluster.there("pytorchjobs", "-n", "default"), 60)
     yield cluster
     cluster.client.kubectl("delete", "deployment", "training-operator", "-n", "kubeflow")
     cluster.client.kubectl("delete", "validatingwebhookconfiguration", THEIRS)

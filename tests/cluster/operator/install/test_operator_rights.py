@@ -12,7 +12,8 @@ import pytest
 
 from devcluster.client import Client, KubectlFailed
 from support.cluster_golden import check_cluster_golden
-from support.operating import OperatorProcess, free_port, operating, with_token
+from support.operating import OperatorProcess, operating, with_token
+from support.ports import free_port
 from support.room import Room, job, room, template
 from support.running import wait_until
 from support.served import serve_tfjobs

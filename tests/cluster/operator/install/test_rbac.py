@@ -75,6 +75,10 @@ def server(own_cluster: Client) -> Client:
     own_cluster.apply(own_namespace(), service_account(Settings(image="")), *rbac.for_cluster(NAMESPACE, ApiVersions()))
     own_cluster.kubectl("create", "namespace", "team")
     own_cluster.apply(*rbac.for_namespace("team", ApiVersions()))
+    # The API server takes a moment to apply new rights.
+    wait_until(lambda: bool(allowed(own_cluster, OPERATOR, "default", [("list", "/nodes")])), 60)
+    wait_until(lambda: bool(allowed(own_cluster, OPERATOR, NAMESPACE, [("create", LEASES)])), 60)
+    wait_until(lambda: bool(allowed(own_cluster, OF_ONE, "team", [("create", LEASES)])), 60)
     return own_cluster
 
 

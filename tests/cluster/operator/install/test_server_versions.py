@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from devcluster.client import Client, KubectlFailed
-from support.operating import WAITS, OperatorProcess, free_port, operating, with_token
+from support.operating import WAITS, OperatorProcess, operating, with_token
+from support.ports import free_port
 from support.room import Room, room
 from support.running import wait_until
 from support.served import served

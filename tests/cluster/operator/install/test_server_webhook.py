@@ -14,7 +14,7 @@ import pytest
 
 from devcluster.client import Client as Kubernetes
 from support.last_callers import forget_last_callers
-from support.operating import free_port
+from support.ports import free_port
 from support.served import serve_tfjobs
 from tfjob.durations import Durations
 from tfjob.kube.access import config

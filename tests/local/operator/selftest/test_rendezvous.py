@@ -7,7 +7,7 @@ import subprocess
 import sys
 from signal import SIGTERM
 
-from support.operating import free_port
+from support.ports import free_port
 from support.running import ending
 
 

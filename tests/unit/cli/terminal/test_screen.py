@@ -18,7 +18,6 @@ import pytest
 from support.golden import Wording
 from support.plan.builders import T0
 from support.plan.builders import job as built
-from tfjob.cli.terminal import screen as module
 from tfjob.cli.terminal.screen import Screen
 from tfjob.jobs.backend import Record
 from tfjob.jobs.progress import Snapshot
@@ -46,13 +45,18 @@ class Pty:
 
 
 @pytest.fixture
-def pty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pty]:
+def pty() -> Iterator[Pty]:
     """A terminal that is not our controlling terminal."""
     made = Pty()
-    monkeypatch.setattr(module, "PERIOD", 0.01)
     yield made
     made.stream.close()
     os.close(made.ours)
+
+
+class QuickScreen(Screen):
+    """A screen that paints often."""
+
+    period = 0.01
 
 
 class Job:
@@ -100,7 +104,7 @@ def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
     pty: Pty, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wording: Wording
 ) -> None:
     print_to(pty, monkeypatch)
-    print_one_by_one(pty, Screen([Job()]), "first", "second")
+    print_one_by_one(pty, QuickScreen([Job()]), "first", "second")
     shown = pty.shown()
     assert pty.echoes
     assert shown.endswith("first\r\n\x1b[?25h\x1b[?2026lsecond\r\n")
@@ -111,7 +115,7 @@ def test_a_fault_of_the_view_loses_no_line_and_leaves_the_terminal(
 
 def test_whatever_ends_a_run_the_terminal_is_given_back(pty: Pty, monkeypatch: pytest.MonkeyPatch) -> None:
     print_to(pty, monkeypatch)
-    screen = Screen([])
+    screen = QuickScreen([])
 
     async def main() -> None:
         async with screen:
@@ -132,10 +136,9 @@ def test_a_terminal_that_goes_away_ends_the_printing_and_not_the_run(
 ) -> None:
     pty = Pty()
     print_to(pty, monkeypatch)
-    monkeypatch.setattr(module, "PERIOD", 0.01)
     job = Job()
     job.snapshot = lambda: Snapshot(Record(built("mnist"), "mnist.1", "Running", "", created=T0))  # type: ignore[method-assign]
-    screen = Screen([job])
+    screen = QuickScreen([job])
 
     async def main() -> str:
         async with screen:
@@ -158,7 +161,7 @@ def test_a_terminal_that_takes_nothing_for_a_while_holds_nothing_up_and_misses_n
 ) -> None:
     """As after Ctrl-S: the event loop keeps driving the job."""
     print_to(pty, monkeypatch)
-    screen = Screen([])
+    screen = QuickScreen([])
     shown = b""
 
     def read() -> None:
@@ -214,18 +217,18 @@ def test_a_reader_that_takes_nothing_is_left_by_who_is_in_a_hurry(monkeypatch: p
 def test_who_is_in_a_hurry_waits_for_a_reader_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with `tee` to a slow disk: all of it takes longer than we wait for a stalled reader."""
     pipe = Pipe(monkeypatch)
-    monkeypatch.setattr(module, "PATIENCE", 2.0)
     read = b""
 
     def take() -> None:
         nonlocal read
         while b"the end" not in read:
-            time.sleep(0.15)
+            time.sleep(0.25)
             read += os.read(pipe.reader, 1 << 14)
 
     async def main() -> None:
         reader = asyncio.get_running_loop().run_in_executor(None, take)
         async with Screen([]) as screen:
+            screen.patience = 4.0
             for number in range(4000):
                 screen.post(f"line {number} {'.' * 80}")
             screen.post("the end")
@@ -291,7 +294,7 @@ def test_what_a_library_says_on_stderr_goes_above_the_panel(pty: Pty, monkeypatc
     monkeypatch.setattr(sys, "stderr", pty.stream)
 
     async def main() -> None:
-        async with Screen([]):
+        async with QuickScreen([]):
             print("a warn", end="", file=sys.stderr)
             print("ing", file=sys.stderr)
 
@@ -310,7 +313,7 @@ def test_a_view_is_shown_where_it_can_be_unless_lines_are_wanted(
     print_to(pty, monkeypatch)
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("NO_COLOR", no_color)
-    screen = Screen([], plain=plain)
+    screen = QuickScreen([], plain=plain)
     assert (screen.width is not None) == is_live
     if is_live and no_color:
         print_one_by_one(pty, screen, "\x1b[31mred\x1b[0m")

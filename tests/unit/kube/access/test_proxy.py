@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.golden import Wording
 from support.kube.api_server import ApiServer, reply
 from support.kube.kube_files import Authority
 from support.kube.secured import secured
+from tfjob.durations import Durations
 from tfjob.kube.access.errors import Unreachable
 from tfjob.kube.access.tls import Trust
 from tfjob.kube.client.client import Client
@@ -82,13 +84,11 @@ def test_requests_go_through_a_proxy(tmp_path: Path, secure: bool) -> None:
     asyncio.run(run())
 
 
-def test_an_error_of_the_proxy_is_reported(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
-    monkeypatch.setattr("tfjob.kube.client.client.FIRST_DELAY", 0.0)
-
+def test_an_error_of_the_proxy_is_reported(wording: Wording) -> None:
     async def run() -> None:
         async with ApiServer() as server, Proxy("secret") as proxy:
             access = replace(server.access(), proxy=f"http://127.0.0.1:{proxy.port}")
-            async with Client(access) as client:
+            async with Client(access, durations=Durations(read_retry=timedelta(0))) as client:
                 with pytest.raises(Unreachable, match="407") as caught:
                     await client.request("GET", "/")
         wording(str(caught.value).replace(str(server.port), "PORT"))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from support.kube.api_server import ApiServer, abort, chunks, pod, pods, refuse,
 from tfjob.api.objects import Pod
 from tfjob.api.resources import NODES, PODS
 from tfjob.api.types import TFJOBS
+from tfjob.durations import Durations
 from tfjob.kube.access.config import Access
 from tfjob.kube.access.credentials import Credential
 from tfjob.kube.access.errors import (
@@ -27,7 +29,6 @@ from tfjob.kube.access.errors import (
     Unauthorized,
     Unreachable,
 )
-from tfjob.kube.client import client as client_module
 from tfjob.kube.client.client import Client
 from tfjob.kube.cluster.lease import LeaseLost
 
@@ -128,7 +129,7 @@ async def test_a_write_waits_as_long_as_the_server_asks(
     server.answers += [refuse(code, "Later", **after), reply({})]
     started = time.monotonic()
     await client.create(PODS, "team", {})
-    assert 1.0 <= time.monotonic() - started < 20.0
+    assert 1.0 <= time.monotonic() - started < 30.0
     assert len(server.seen) == 2
 
 
@@ -156,11 +157,9 @@ async def test_a_write_that_may_have_happened_is_not_repeated(server: ApiServer,
     assert len(server.seen) == 2
 
 
-def test_an_unreachable_server_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, wording: Wording) -> None:
-    monkeypatch.setattr(client_module, "FIRST_DELAY", 0.0)
-
+def test_an_unreachable_server_is_named_with_the_reason(wording: Wording) -> None:
     async def run(server: str) -> str:
-        async with Client(Access(server, context="lab")) as client:
+        async with Client(Access(server, context="lab"), durations=Durations(read_retry=timedelta(0))) as client:
             with pytest.raises(Unreachable) as raised:
                 await client.get(PODS, "team", "a")
             return str(raised.value)

@@ -255,7 +255,7 @@ async def test_a_renewal_that_hangs_ends_with_the_deadline(shelf: Shelf, *_: obj
     await lease.acquire()
     shelf.server.otherwise = silence
     await ended(lease)
-    assert 0.6 <= time.monotonic() - begun < 20
+    assert 0.6 <= time.monotonic() - begun < 30
 
 
 @async_test(candidate)
@@ -280,7 +280,7 @@ async def test_the_second_process_leads_at_once_when_the_first_ends(shelf: Shelf
     assert (first.held, second.held, waiting.done()) == (True, False, False)
     holding.cancel()
     await first.release()
-    await asyncio.wait_for(waiting, 20.0)
+    await asyncio.wait_for(waiting, 30.0)
     assert (first.held, second.held, shelf.holder) == (False, True, "b")
 
 

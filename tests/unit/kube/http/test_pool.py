@@ -53,16 +53,16 @@ async def hang_up(request: web.Request) -> web.StreamResponse:
 @async_test(pooled)
 async def test_an_idle_connection_that_was_closed_is_replaced(server: ApiServer, pool: Pool) -> None:
     server.answers += [reply("first"), hang_up, reply("second")]
-    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"first"'
-    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
+    assert (await pool.exchange(message(), 60, repeatable=True)).body() == b'"first"'
+    assert (await pool.exchange(message(), 60, repeatable=True)).body() == b'"second"'
 
 
 @async_test(pooled)
 async def test_a_request_that_is_not_repeatable_is_sent_once(server: ApiServer, pool: Pool) -> None:
     server.answers += [reply("first"), hang_up, reply("second")]
-    await pool.exchange(message("POST"), 5, repeatable=False)
+    await pool.exchange(message("POST"), 60, repeatable=False)
     with pytest.raises(Broken):
-        await pool.exchange(message("POST"), 5, repeatable=False)
+        await pool.exchange(message("POST"), 60, repeatable=False)
     assert len(server.seen) == 2
 
 
@@ -88,19 +88,21 @@ async def test_the_number_of_concurrent_requests_is_limited(server: ApiServer, p
 
 @async_test(pooled)
 async def test_a_late_answer_does_not_reach_the_next_request(server: ApiServer, pool: Pool) -> None:
-    given_up = asyncio.Event()
+    arrived, given_up = asyncio.Event(), asyncio.Event()
 
     async def late(request: web.Request) -> web.StreamResponse:
+        arrived.set()
         await given_up.wait()
         return await reply("late")(request)
 
     server.answers += [reply("first"), late, reply("second")]
-    await pool.exchange(message(), 5, repeatable=True)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await pool.exchange(message(), 5, repeatable=True)
+    await pool.exchange(message(), 60, repeatable=True)
+    abandoned = asyncio.create_task(pool.exchange(message(), 60, repeatable=True))
+    await arrived.wait()
+    abandoned.cancel()
+    await asyncio.wait([abandoned])
     given_up.set()
-    assert (await pool.exchange(message(), 5, repeatable=True)).body() == b'"second"'
+    assert (await pool.exchange(message(), 60, repeatable=True)).body() == b'"second"'
 
 
 @async_test(pooled)
@@ -140,12 +142,12 @@ async def test_a_finished_stream_returns_its_connection(server: ApiServer, pool:
 
     server.otherwise = answer
     for _ in range(3):
-        async with pool.stream(message(), 5) as (_, connection):
-            assert b"".join([chunk async for chunk in connection.chunks(5)]) == b"onetwo"
+        async with pool.stream(message(), 60) as (_, connection):
+            assert b"".join([chunk async for chunk in connection.chunks(60)]) == b"onetwo"
     assert len(ports) == 1
     parts.insert(1, 5.0)
     for _ in range(2):
-        async with pool.stream(message(), 5):
+        async with pool.stream(message(), 60):
             pass
     assert len(ports) == 2
 
@@ -168,11 +170,11 @@ async def test_an_unread_stream_makes_the_server_wait(
         return response
 
     server.answers.append(pour)
-    async with pool.stream(message(), 5) as (_, connection):
+    async with pool.stream(message(), 60) as (_, connection):
         await asyncio.sleep(0.5)
         assert sent < total / 2
         received = 0
-        async for chunk in connection.chunks(5):
+        async for chunk in connection.chunks(60):
             received += len(chunk)
         assert received == total
 
@@ -220,7 +222,7 @@ def test_a_server_without_power_is_noticed_soon(after: bytes) -> None:
                 began = time.monotonic()
                 with pytest.raises(Unreachable, match="timed out"):
                     await anext(stream)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < 30
         for writer in accepted:
             writer.transport.abort()
         server.close()

@@ -41,7 +41,7 @@ async def exchange(port: int, text: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(LOCALHOST, port)
     writer.write(text)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     except ConnectionResetError:  # closed before it was listened to
         return b""
     finally:

@@ -334,6 +334,11 @@ def test_a_tensorboard_that_is_not_installed_is_a_warning_with_the_line_that_ins
     wording(told)
 
 
+def test_two_mounts_at_one_path_are_refused_also_in_two_spellings() -> None:
+    wanted = with_container(volumeMounts=[{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/a/"}])
+    assert split(admission.problems(wanted, host()))[0] == [f"{CONTAINER}.volumeMounts[1].mountPath"]
+
+
 def test_the_root_is_no_place_for_a_volume() -> None:
     wanted = with_container(volumeMounts=[{"name": "v", "mountPath": "/"}])
     assert split(admission.problems(wanted, host()))[0] == [f"{CONTAINER}.volumeMounts[0].mountPath"]

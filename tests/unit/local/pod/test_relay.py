@@ -23,7 +23,7 @@ async def through(handler: Handler, sent: bytes) -> bytes:
             reader, writer = await asyncio.open_connection(*front.sockets[0].getsockname())
             writer.write(sent)
             writer.write_eof()
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), 60)
             writer.close()
             return answer
 

@@ -66,7 +66,7 @@ def test_a_service_that_cannot_listen_does_not_hold_up_the_others(tmp_path: Path
 
     async def read(port: int) -> bytes:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
-        answer = await asyncio.wait_for(reader.read(), 20)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from tfjob.local.run import wakeups
+from tfjob.durations import Durations
 from tfjob.local.run.wakeups import Wakeups
 from tfjob.local.sandbox import syscalls
 
@@ -17,11 +18,11 @@ LONG_REST = 60.0
 """Seconds of a rest that nothing ends; half of them are more than a busy machine takes to notice anything."""
 
 
-def paused(folder: Path, meanwhile: Callable[[], object]) -> float:
-    """Seconds that a pause takes while something happens 50 ms after its start."""
+def paused(folder: Path, meanwhile: Callable[[], object], rest: float = LONG_REST) -> float:
+    """Return the seconds that a pause takes while something happens 50 ms after its start."""
 
     async def measured() -> float:
-        found = Wakeups()
+        found = Wakeups(Durations(driver_rest=timedelta(seconds=rest)))
         found.watch(folder)
         try:
             await found.pause()  # the look that a new watch asks for
@@ -36,26 +37,18 @@ def paused(folder: Path, meanwhile: Callable[[], object]) -> float:
     return asyncio.run(measured())
 
 
-@pytest.fixture(autouse=True)
-def long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "REST_SECONDS", LONG_REST)
-
-
 def test_a_pause_ends_when_a_file_is_replaced_written_or_made(tmp_path: Path) -> None:
     (tmp_path / "draft").write_text("new")
     assert paused(tmp_path, lambda: (tmp_path / "draft").rename(tmp_path / "status.json")) < LONG_REST / 2
     assert paused(tmp_path, lambda: (tmp_path / "log").write_text("a line")) < LONG_REST / 2
 
 
-def test_a_pause_ends_when_a_writer_dies_and_not_when_a_reader_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pause_ends_when_a_writer_dies_and_not_when_a_reader_leaves(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     writer = (tmp_path / "lock").open("r+")
     assert paused(tmp_path, writer.close) < LONG_REST / 2
     reader = (tmp_path / "lock").open()
-    monkeypatch.setattr(wakeups, "REST_SECONDS", 1.0)
-    assert paused(tmp_path, reader.close) >= 0.9
+    assert paused(tmp_path, reader.close, rest=1.0) >= 0.9
 
 
 def test_where_the_kernel_tells_nothing_looks_come_by_the_clock(

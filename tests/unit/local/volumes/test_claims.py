@@ -123,6 +123,6 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path, namespace: str, name: st
     ],
 )
 def test_what_a_folder_cannot_be_is_refused(tmp_path: Path, spec: dict[str, Any], wording: Wording) -> None:
-    with pytest.raises(ClaimError, match='claim "data"') as caught:
+    with pytest.raises(ClaimError, match="claim 'data'") as caught:
         Claims(tmp_path).declare(document(**spec), "team", NOW)
     wording(caught.value)

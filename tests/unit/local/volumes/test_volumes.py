@@ -228,7 +228,7 @@ def test_the_type_of_a_host_path_is_honoured(world: World, kind: str, name: str,
             assert source == world.root / name
             assert source.is_dir() == ("folder" in name or "deep" in name)
         else:
-            with pytest.raises(VolumeError, match='volume "v"'):
+            with pytest.raises(VolumeError, match="volume 'v'"):
                 world.source(volume)
 
 

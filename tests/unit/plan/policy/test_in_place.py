@@ -51,7 +51,7 @@ def test_v1_9s_counts_and_conditions_go_by_the_phase_of_the_pod_also_between_tri
 
 def test_a_program_that_cannot_start_is_named(wording: Wording) -> None:
     owner = looping(run={"backoff_limit": 4})
-    typo = pod(owner, "worker-0").backing_off(127, 5, "20s", "StartError", 'cannot run "pyhton": not found')
+    typo = pod(owner, "worker-0").backing_off(127, 5, "20s", "StartError", "cannot run 'pyhton': not found")
     outcome = see(owner, [typo], 6)
     (told,) = restarts(outcome)
     assert "pyhton" in told
