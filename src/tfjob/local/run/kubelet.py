@@ -58,6 +58,7 @@ class Report(msgspec.Struct, rename="camel"):
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
     cold: dict[str, str] = {}
+    log_lost: int = 0
     fork_failed: str = ""
 
 

@@ -54,6 +54,7 @@ class Member:
         self._may_start = True
         self._ever_started = False
         self._restart_at: float | None = None
+        self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
 
     @property
@@ -76,6 +77,10 @@ class Member:
     @property
     def polls_memory(self) -> bool:
         return self._run is not None and self._run.polls_memory
+
+    @property
+    def log_lost(self) -> int:
+        return self._lost_before + (self._run.log.lost if self._run else 0)
 
     def due_in(self, now: float) -> list[float]:
         """Return the seconds until each time at which `tick` or `start_if_due` has something to do."""
@@ -327,6 +332,7 @@ class Member:
         run.log.close()
         self._run = None
         self.workload_pid = 0
+        self._lost_before += run.log.lost
         oom = run.out_of_memory or run.group.oom_kills() > 0
         self.peak_memory = max(self.peak_memory, run.group.peak())
         run.group.kill()
