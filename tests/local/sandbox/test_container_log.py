@@ -90,7 +90,7 @@ def test_a_pod_on_a_full_disk_still_records_how_it_ended(pods: Pods, small_disk:
     code = "print('\\n'.join(['x' * 99] * 30000)); raise SystemExit(21)"
     pod = pods.launch(pods.container(PYTHON, "-c", code), folder=small_disk / "pod")
     assert pod.ended()["exitCode"] == 21
-    assert pod.status()["logLost"] > 1_000_000
+    assert (pod.folder / "logs/main/0/log").stat().st_size < 2_000_000, "most of the output is lost"
     assert pod.status()["done"]
 
 

@@ -105,13 +105,6 @@ def test_without_limits_nobody_is_killed(pods: Pods) -> None:
 
 
 @at(EACH_LEVEL)
-def test_cpu_time_is_counted_with_that_of_orphans(pods: Pods) -> None:
-    pod = pods.launch(pods.container(PYTHON, "-c", "for _ in range(5_000_000): pass"))
-    pod.ended()
-    assert pod.status()["cpuSeconds"] > 0.05
-
-
-@at(EACH_LEVEL)
 def test_the_workload_is_not_pid_1_and_starts_with_default_signals(pods: Pods) -> None:
     code = (
         "import os, signal\n"

@@ -56,7 +56,7 @@ def logs(
             name, _, container = replica.partition("/")
             if name in replicas:
                 own = [one for one in names if one.partition("/")[0] == name]
-                raise NotFound(f"{name} has no container '{container}'", f"Its logs: {', '.join(own)}.")
+                raise NotFound(f"{name} has no container '{container}'", f"Available logs: {', '.join(own)}.")
             raise NotFound(f"{record.id} has no replica '{name}'", f"There are logs of {', '.join(names)}.")
         width = max(map(len, labels)) if len(labels) > 1 or (labels and replica is None) else 0
         last: Line | None = None

@@ -130,7 +130,6 @@ class KubeCluster:
     # --- what the loop calls ------------------------------------------------------------------------------------
 
     async def changes(self) -> AsyncIterator[Key]:
-        """Yield the keys of owners that changed, or whose children did; the caller's queue merges repeated keys."""
         while True:
             while self._changed:
                 key = next(iter(self._changed))
@@ -189,7 +188,6 @@ class KubeCluster:
             await self.client.patch(self._resources[child.kind], metadata.namespace, metadata.name, changes, "json")
 
     async def delete(self, key: Key, uid: str) -> None:
-        """Delete an object if it is still the one that was seen."""
         # The garbage collector removes an owner's children; a child has none.
         propagation: Propagation = "Background"
         if key.kind == "Pod" and (wrapper := self._wrapper_of(key, uid)) is not None:

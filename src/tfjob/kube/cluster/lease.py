@@ -138,7 +138,7 @@ class Lease:
         changes: dict[str, Any] = {"holderIdentity": self.identity, "leaseDurationSeconds": round(self.duration)}
         if self._holder != self.identity:
             changes["acquireTime"] = _micro_time()
-            changes["leaseTransitions"] = self._spec.get("leaseTransitions", -1) + 1
+            changes["leaseTransitions"] = self._spec.get("leaseTransitions", 0) + 1 if self._seen else 0
         try:
             await self._write(changes)
         except (AlreadyExists, Conflict, NotFound):

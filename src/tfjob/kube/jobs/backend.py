@@ -80,7 +80,6 @@ class KubeBackend:
     # --- reading ------------------------------------------------------------------------------------------------
 
     async def jobs(self, *, everything: bool = False, all_namespaces: bool = False) -> list[Record]:
-        """Return the jobs of the cluster; with `everything` also those of which only a record is left."""
         namespace = "" if all_namespaces else self.namespace
         found = await jobs.list_jobs(self.client, namespace)
         taken = {(job.metadata.namespace, job.metadata.name) for job in found if not origin(job).id_prefix}
@@ -175,7 +174,6 @@ class KubeBackend:
         return self.record(await jobs.edit(self.client, record.job, change))
 
     async def wait_until_stopped(self, record: Record) -> None:
-        """Wait until the operator has suspended the job and its pods are gone."""
         patience = self.client.durations.unnoticed.total_seconds()
         deadline = time.monotonic() + patience
         while (present := await self.refresh(record)) is not None and not is_finished(present.job.status):
@@ -263,7 +261,12 @@ class SyncKubeBackend(SyncBackend[KubeBackend]):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the backend's thread. Raises TimeoutError once the backend's time is over."""
-        return super().run(_before(self._until, work))
+
+        async def bounded() -> T:
+            async with asyncio.timeout_at(self._until):
+                return await work
+
+        return super().run(bounded())
 
 
 @contextmanager
@@ -271,13 +274,7 @@ def open_backend(
     access: Access, namespace: str, options: str, records: Path, seconds: float | None = None
 ) -> Iterator[SyncKubeBackend]:
     """Open a backend for synchronous callers; after `seconds`, requests without an answer raise TimeoutError."""
-    until = None if seconds is None else time.monotonic() + seconds
+    until = None if seconds is None else time.monotonic() + seconds  # the event loop uses this clock too
     with Portal() as portal:
         backend = portal.enter(connect(access, namespace, options, records), seconds)
         yield SyncKubeBackend(portal, backend, until)
-
-
-async def _before(moment: float | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine until a time of the monotonic clock, which the event loop uses too."""
-    async with asyncio.timeout_at(moment):
-        return await work

@@ -182,12 +182,14 @@ def get(http: HttpGet) -> str:
     for name, value in (*http["headers"], *(pair for pair in usual if pair[0].lower() not in given)):
         connection.putheader(name, value.encode())
     connection.putheader("Connection", "close")
-    connection.endheaders()
     try:
-        response = connection.getresponse()
-        response.read(_ANSWER)
+        connection.endheaders()
+        with connection.getresponse() as response:
+            response.read(_ANSWER)
     except client.RemoteDisconnected:
         return "the connection was closed without a response"
     except client.HTTPException:
         return "the response is not valid HTTP"
+    finally:
+        connection.close()
     return "" if 200 <= response.status < 400 else f"HTTP status {response.status}"

@@ -45,19 +45,19 @@ def found(pod: dict[str, Any], mapped: tuple[str, ...] = (), replicas: int = 1) 
         (
             variable("secretKeyRef", name="gone", key="a"),
             "containers[0].env[0].valueFrom.secretKeyRef.name",
-            "Secret gone",
+            "Secret 'gone'",
         ),
         (
             everything("configMapRef", name="gone"),
             "initContainers[0].envFrom[0].configMapRef.name",
-            "ConfigMap gone",
+            "ConfigMap 'gone'",
         ),
-        (volume("secret", secretName="gone"), "volumes[0].secret.secretName", "Secret gone"),
-        (volume("secret", secretName="elsewhere"), "volumes[0].secret.secretName", "Secret elsewhere"),
+        (volume("secret", secretName="gone"), "volumes[0].secret.secretName", "Secret 'gone'"),
+        (volume("secret", secretName="elsewhere"), "volumes[0].secret.secretName", "Secret 'elsewhere'"),
         (
             volume("projected", sources=[{"configMap": {"name": "gone"}}]),
             "volumes[0].projected.sources[0].configMap.name",
-            "ConfigMap gone",
+            "ConfigMap 'gone'",
         ),
         (
             variable("secretKeyRef", name="here", key="nwe"),

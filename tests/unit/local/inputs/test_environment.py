@@ -157,8 +157,8 @@ def test_what_a_secret_reached_is_marked_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("origin", "keyword"),
     [
-        ({"configMapKeyRef": {"name": "none", "key": "x"}}, 'ConfigMap "none"'),
-        ({"secretKeyRef": {"name": "login", "key": "x"}}, 'Secret "login"'),
+        ({"configMapKeyRef": {"name": "none", "key": "x"}}, "ConfigMap 'none'"),
+        ({"secretKeyRef": {"name": "login", "key": "x"}}, "Secret 'login'"),
     ],
 )
 def test_a_missing_reference_is_named(origin: dict[str, Any], keyword: str, wording: Wording) -> None:
@@ -169,7 +169,7 @@ def test_a_missing_reference_is_named(origin: dict[str, Any], keyword: str, word
 
 
 def test_a_missing_source_of_env_from_is_named(wording: Wording) -> None:
-    with pytest.raises(MissingReference, match='Secret "none"') as caught:
+    with pytest.raises(MissingReference, match="Secret 'none'") as caught:
         declared(env_from=[{"secretRef": {"name": "none"}}])
     wording(caught.value.message)
 
