@@ -144,6 +144,7 @@ def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
         pass_env=_names_to_pass(request, settings),
         env_files=[str(Path(file).expanduser().absolute()) for file in request.script.env_file],
     )
+    machine.passed(options, os.environ)  # report an unreadable env file now
     return settings, options, choice.notes
 
 

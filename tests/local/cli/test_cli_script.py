@@ -166,7 +166,7 @@ def test_modules_shell_scripts_and_commands_are_programs_too(cli: CommandLine, p
         (("--workers", "1", "--name", "command", "--", "python", "-m", "pkg.train", "--epochs", "3"), "command"),
         (("train.sh", "--workers", "1", "--name", "shell", "--", "--epochs", "3"), "shell"),
     ):
-        shown = in_folder(cli, project, "run", *words, "--plain")
+        shown = in_folder(cli, project, "run", "--plain", *words)
         assert "worker-0 | True --epochs 3\n" in shown
         assert f"{name} succeeded" in shown
     lone = in_folder(cli, project, "run", "-m", "pkg.train", "--plain")
