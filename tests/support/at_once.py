@@ -45,9 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist would put the groups in another order than ours: a process that is given one of tests that run alone waits
     # for all others before each of them.
     config.option.loadscopereorder = False
-    # With only `-n 2`, xdist would spread the tests of a file over processes that share clusters and namespaces.
-    if getattr(config.option, "dist", "") == "load":
-        config.option.dist = "loadgroup"
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -45,6 +45,7 @@ def test_a_group_that_runs_alone_comes_last_though_it_is_the_largest(tmp_path: P
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Runs the tests of a folder in a process beside."""
-    command = [sys.executable, "-m", "pytest", "-p", "support.at_once", "-n1", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-p", "support.at_once", "-n1", "--dist=loadgroup"]
+    command += ["-p", "no:cacheprovider"]
     env = {"PYTHONPATH": str(TESTS), "TMPDIR": str(folder)}  # pytest closes the folder that it makes there to others
     return subprocess.run([*command, *words], cwd=folder, env=env, capture_output=True, text=True)

@@ -37,7 +37,7 @@ POLICIES: Definition = {
 SPEC: Definition = {"tfReplicaSpecs": "{ReplicaSpec}", **POLICIES}
 _LATER_POLICIES = ("activeDeadlineSeconds", "backoffLimit")
 _FIRST_NAMES = {"Eval": EVALUATOR}
-"""The names of types in early releases of v1alpha2, if they differ."""
+"""The types that early releases of v1alpha2 named differently, by that name."""
 Object = dict[str, Any]
 DETAILS = "details"
 """The field of an older status with the fields that only v1 has.

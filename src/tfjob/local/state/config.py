@@ -33,6 +33,7 @@ import posixpath
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +157,22 @@ def _read(file: Path) -> dict[str, Any]:
     import tomllib  # few projects have a configuration file
 
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        found = file.stat()
+        return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(file, f"is not valid TOML: {error}") from None
     except UnicodeDecodeError:
         raise ConfigError(file, "is not a UTF-8 text file") from None
     except OSError as error:
         raise ConfigError(file, f"cannot be read: {error.strerror}") from None
+
+
+@lru_cache(maxsize=8)
+def _parse(file: Path, version: tuple[int, ...]) -> dict[str, Any]:
+    """Read each version of a file once: checks, the driver and the storage of a run all load the configuration."""
+    import tomllib
+
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def _image(name: str, value: object, file: Path) -> ImageEntry:

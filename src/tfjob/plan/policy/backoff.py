@@ -32,7 +32,7 @@ def next_starts(job: TFJob, status: TFJobStatus, now: datetime, durations: Durat
 
 
 def absences(job: TFJob, status: TFJobStatus, durations: Durations) -> Iterator[tuple[Task, datetime, datetime]]:
-    """Yield each task outside a gang that waited because of its own restarts, with the start and end of the wait."""
+    """Yield each task outside a gang that waited after restarts, not for a peer, with the start and end of the wait."""
     for task in desired(job) if status.back_off else ():
         one = status.back_off.get(task.name)
         if one and one.restarts and (wait := wait_after(one.restarts, durations)):

@@ -54,8 +54,7 @@ def parsed(words):
     parser.add_argument("--job_name", default="", help="the type of this task, such as ps")
     parser.add_argument("--task_id", type=int, default=0, help="the index of this task within its type")
     parser.add_argument("--gpu_memory_fraction", type=float, default=1.0, help="fraction of each GPU's memory to use")
-    choices = {"choices": ("true", "false"), "type": str.lower, "nargs": "?", "const": "true", "default": "false"}
-    parser.add_argument("--verbose", help="print the whole cluster", **choices)
+    parser.add_argument("--verbose", type=flag, nargs="?", const=True, default=False, help="print the whole cluster")
     options = parser.parse_args(words)
     if not 0.0 < options.gpu_memory_fraction <= 1.0:
         raise BadInput("--gpu_memory_fraction is %g; it must be above 0 and at most 1" % options.gpu_memory_fraction)
@@ -67,6 +66,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         raise BadInput(message)
+
+
+def flag(text):
+    """Read `true` or `false` as people write them."""
+    if text.lower() in ("true", "t", "yes", "1"):
+        return True
+    if text.lower() in ("false", "f", "no", "0"):
+        return False
+    raise argparse.ArgumentTypeError("%r is neither true nor false" % text)
 
 
 def identity(options, environ):
@@ -133,7 +141,7 @@ def started(tensorflow, cluster, job_name, task_id, options):
     config = compatible.ConfigProto()
     if options.gpu_memory_fraction < 1.0:
         config.gpu_options.per_process_gpu_memory_fraction = options.gpu_memory_fraction
-    if options.verbose == "true":
+    if options.verbose:
         print("cluster: %s" % json.dumps(cluster, sort_keys=True))
     server = getattr(getattr(tensorflow, "distribute", None), "Server", None) or tensorflow.train.Server
     spec = tensorflow.train.ClusterSpec(cluster)
