@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: commands, restarts, the TFJob's fields, JSON output, configuration.
+"""Write docs/reference from the code: commands, restarts, known errors, the TFJob's fields, JSON output, configuration.
 
     uv run python tools/reference.py           write
     uv run python tools/reference.py --check   report whether the files are up to date
@@ -36,6 +36,7 @@ from tfjob.durations import USUAL
 from tfjob.jobs.output import KINDS, OUTPUT_VERSION
 from tfjob.local.inputs.environment import FROM_HOST, PASSED_TO_SCRIPTS, PREFIXES_FROM_HOST, PROXY
 from tfjob.local.state import config
+from tfjob.plan.policy.known_errors import KNOWN_ERRORS
 from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -75,6 +76,7 @@ def pages() -> dict[str, str]:
         for name, text in {
             "commands.md": commands(),
             "restarts.md": restarts(),
+            "errors.md": known_errors(),
             "tfjob.md": tfjob(),
             "json.md": json_output(),
             "configuration.md": configuration(),
@@ -180,6 +182,21 @@ def restarts() -> str:
         " is ignored. MASTER is the replica that `terminationPolicy.chief` names. An error of the MASTER does not"
         " fail the job if it follows the loss of another replica: the MASTER restarts.\n\n"
         + table(["replica ends with", "MASTER", "WORKER", "PS"], by_type)
+    )
+
+
+# Known errors.
+
+
+def known_errors() -> str:
+    """Return the known errors, from the table that the verdict uses."""
+    rows = [[code(entry.name), code(entry.shows), entry.cause, entry.remedy] for entry in KNOWN_ERRORS]
+    return (
+        "# Known errors\n\ntfjob recognizes these failures of TensorFlow and Keras by the end of the log, or by the"
+        " exit code, of the replica that failed first. The verdict of a failed job then contains the cause and what"
+        " to do: at the end of `tfjob run`, in `tfjob status`, in the events, and as `status.failure.advice`. `tfjob"
+        " explain errors` prints this table too; with `-o json`, it includes the patterns.\n\n"
+        + table(["name", "what you see", "cause", "what to do"], rows)
     )
 
 

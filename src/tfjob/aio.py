@@ -72,10 +72,11 @@ class Status:
 
 
 class JobFailed(Exception):
-    """The job failed; `verdict` names the replica that failed first, how it ended, and its last lines."""
+    """The job failed; `verdict` names the replica that failed first, how it ended, its last lines, and what to do."""
 
     def __init__(self, name: str, verdict: Verdict) -> None:
-        super().__init__(f"{name} failed: {verdict.message}")
+        advice = f". {verdict.advice}" if verdict.advice else ""
+        super().__init__(f"{name} failed: {verdict.message}{advice}")
         self.name = name
         self.verdict = verdict
 

@@ -137,7 +137,7 @@ class ReplicaStatus(Model, frozen=True):
 
 
 class Verdict(Model, frozen=True):
-    """Why the job failed or last restarted: the first failing replica, how it ended, and its last lines."""
+    """Why the job failed or last restarted: the first failing replica, how it ended, what to do, and its last lines."""
 
     replica: str = ""
     attempt: int = 0
@@ -145,6 +145,7 @@ class Verdict(Model, frozen=True):
     signal: str = ""
     reason: str = ""
     message: str = ""
+    advice: str = ""
     last_lines: list[str] = []
     time: datetime | None = None
 

@@ -58,7 +58,8 @@ class Known(click.types.StringParamType):
 
 
 def _jobs(ctx: click.Context) -> list[str]:
-    return sorted(target.job_names(*_place(ctx), _patience()))
+    on, namespace = _place(ctx)
+    return sorted(target.job_names(on, namespace, _patience(on)))
 
 
 def _replicas(ctx: click.Context) -> list[str]:
@@ -66,11 +67,13 @@ def _replicas(ctx: click.Context) -> list[str]:
 
     on, namespace = _place(ctx)
     job: Any = ctx.params.get("job")
-    with target.open_backend(on, namespace, write=False, seconds=_patience()) as there:
+    with target.open_backend(on, namespace, write=False, seconds=_patience(on)) as there:
         return replica_names(there.find(job).object)
 
 
-def _patience() -> float:
+def _patience(on: On) -> float | None:
+    if not on.cluster:
+        return None  # loading the durations takes longer than reading the names of jobs
     from tfjob.durations import durations_from
 
     return durations_from(os.environ).completion.total_seconds()

@@ -72,6 +72,7 @@ EXAMPLES = {
         ("tfjob exec mnist worker-0 -- sh", "open a shell"),
     ),
     "explain restarts": (("tfjob explain restarts", "print the restart rules"),),
+    "explain errors": (("tfjob explain errors", "print the known errors"),),
     "doctor": (
         ("tfjob doctor", "check this machine"),
         ("tfjob doctor --on k8s", "check a cluster and your permissions"),

@@ -39,7 +39,7 @@ JOB = {
     "attached": "Whether the job ends with the `tfjob run` that shows it.",
     "folder": "Folder with the record on this machine: manifest, resolved job, logs, provenance and package versions;"
     " empty if there is no record.",
-    "failure": "Why the job failed: replica, attempt, exitCode, signal, reason, message, lastLines, time.",
+    "failure": "Why the job failed: replica, attempt, exitCode, signal, reason, message, advice, lastLines, time.",
 }
 
 OF_STATUS = ("message", "ready", "restarts", "attempt", "failure")
@@ -70,6 +70,12 @@ def retry_rules() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
 
     by_type = [_fields(KINDS["TfJobRetryRule"].fields, row) for row in TF_JOB_TABLE]
     return [_fields(KINDS["RetryRule"].fields, row) for row in RETRY_TABLE], by_type
+
+
+def known_errors() -> list[dict[str, Any]]:
+    from tfjob.plan.policy.known_errors import KNOWN_ERRORS
+
+    return [_fields(KINDS["KnownError"].fields, entry) for entry in KNOWN_ERRORS]
 
 
 def _fields(names: Iterable[str], source: object) -> dict[str, Any]:
@@ -195,6 +201,18 @@ KINDS = {
             "master": "For a MASTER, or the replica that terminationPolicy.chief names.",
             "worker": "For a WORKER.",
             "ps": "For a PS.",
+        },
+    ),
+    "KnownError": Kind(
+        "A failure for which the verdict has advice.",
+        ("explain errors",),
+        {
+            "name": "Short name of the failure.",
+            "shows": "Text by which you recognize the failure.",
+            "pattern": "Regular expression for the last 4096 characters of the log.",
+            "exitCode": "Exit code that shows the failure without a match of the pattern; null if there is none.",
+            "cause": "Why it happens.",
+            "remedy": "What to do.",
         },
     ),
     "Doctor": Kind(

@@ -14,7 +14,7 @@ from tfjob.api.objects import Deployment
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
 from tfjob.jobs.backend import Line, Record, Replica, Usage
-from tfjob.plan.policy.verdict import ANSI
+from tfjob.plan.policy.last_lines import ANSI
 
 _OF = r"(?:\s*(?:/|of)\s*(?P<{0}>\d+))?"
 _EPOCH = re.compile(r"(?<![\w/])epoch\b[\s:#=\[]*(?P<epoch>\d+)" + _OF.format("epochs") + r"\b", re.IGNORECASE)

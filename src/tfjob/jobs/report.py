@@ -14,7 +14,8 @@ def verdict(failure: Verdict, reason: str = "") -> str:
     lines = "" if told else "".join(f"\n    {line}" for line in failure.last_lines)
     said = f"\n  last lines of {failure.replica}:{lines}" if lines else ""
     attempt = f" (attempt {failure.attempt})" if failure.attempt > 1 else ""
-    return f"{failure.message}{attempt}{why}{said}"
+    advice = f"\n  advice: {failure.advice}" if failure.advice else ""
+    return f"{failure.message}{attempt}{why}{said}{advice}"
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -58,7 +58,7 @@ def open_backend(
     return open_machine(find_home(os.environ), namespace, write=write)
 
 
-def job_names(on: On, namespace: str, seconds: float) -> set[str]:
+def job_names(on: On, namespace: str, seconds: float | None) -> set[str]:
     """Return the names of the jobs, within `seconds`; on this machine, without decoding the jobs."""
     if on.cluster:
         with open_cluster(on, namespace, seconds) as there:

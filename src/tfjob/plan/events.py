@@ -97,7 +97,8 @@ def accelerator_overridden(kind: str, what: str) -> Event:
 
 
 def ended(cause: Verdict) -> Event:
-    return Event("ExitedWithCode" if cause.exit_code is not None else cause.reason, cause.message)
+    text = f"{cause.message}. {cause.advice}" if cause.advice else cause.message
+    return Event("ExitedWithCode" if cause.exit_code is not None else cause.reason, shortened(text, EVENT_BYTES))
 
 
 def restart(job: TFJob, why: str, again: str) -> Event:
@@ -114,5 +115,6 @@ def restart_in_place(job: TFJob, end: str, restarts: int, pause: timedelta | Non
 
 
 def failure(text: str, cause: Verdict) -> Event:
+    advice = f" {cause.advice}" if cause.advice else ""
     last = f" Last line: {cause.last_lines[-1]}" if cause.last_lines else ""
-    return Event(TFJOB_FAILED, shortened(text + last, EVENT_BYTES), warning=True)
+    return Event(TFJOB_FAILED, shortened(f"{text}{advice}{last}", EVENT_BYTES), warning=True)

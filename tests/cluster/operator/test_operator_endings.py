@@ -50,6 +50,16 @@ def test_a_failure_names_the_replica_its_code_and_its_last_lines(team: Room) -> 
     assert set(team.pods("verdict")) == {"chief-0", "worker-0"}, "failed pods stay, so that their logs can be read"
 
 
+def test_a_known_error_has_advice_in_the_status_and_the_event(team: Room) -> None:
+    team.create(job("known", worker=1))
+    team.all_run("known", "worker-0")
+    log = "    return fit(x)\n}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>)"
+    team.ends("known-worker-0", 1, message=log)
+    failure = team.until("known", "Failed")["failure"]
+    assert "TF_USE_LEGACY_KERAS" in failure["advice"]
+    assert failure["advice"] in team.until_event("known", "TFJobFailed")["message"]
+
+
 def test_deadline_and_time_to_live_fire_without_any_event(team: Room) -> None:
     team.create(job("slow", worker=2, run_policy={"activeDeadlineSeconds": 2, "ttlSecondsAfterFinished": 3}))
     status = team.until("slow", "Failed")

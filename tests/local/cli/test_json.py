@@ -18,6 +18,7 @@ LISTS = {
     "events": ("Event", ("events", "fails", "-o", "json")),
     "volume": ("Claim", ("volume", "ls", "-o", "json")),
     "explain": ("RetryRule", ("explain", "restarts", "-o", "json")),
+    "errors": ("KnownError", ("explain", "errors", "-o", "json")),
     "dry run": ("Process", ("run", "--dry-run", "hello.yaml", "-o", "json")),
 }
 OBJECTS = {

@@ -71,6 +71,13 @@ def test_a_failed_job_raises_its_verdict(client: Client, tmp_path: Path) -> None
     assert client.job("bad").status.state == "Failed"
 
 
+def test_a_known_error_raises_its_advice(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(JobFailed) as failed:
+        client.run(manifest(tmp_path, "known", "echo There must be at least one ps.; exit 1"))
+    assert "tfReplicaSpecs" in failed.value.verdict.advice
+    assert failed.value.verdict.advice in str(failed.value)
+
+
 def test_a_job_is_stopped_resumed_and_scaled(client: Client, tmp_path: Path) -> None:
     job = client.submit(manifest(tmp_path, "long", "exec sleep 3600"))
     job.stop()

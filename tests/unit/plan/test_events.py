@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from support.plan.builders import job
+from tfjob.api.types import Verdict
 from tfjob.controller.actions import Event
 from tfjob.plan import events
 
@@ -25,7 +26,19 @@ def test_a_restart_in_place_says_when_and_how_often(pause: timedelta | None) -> 
 
 
 @pytest.mark.parametrize(
-    "event", [events.left_alone(job(worker=1), "x" * 5000), events.restart(job(worker=1), "x" * 5000, "worker-0")]
+    "event",
+    [
+        events.left_alone(job(worker=1), "x" * 5000),
+        events.restart(job(worker=1), "x" * 5000, "worker-0"),
+        events.failure("x", Verdict(advice="x" * 5000, last_lines=["x" * 5000])),
+        events.ended(Verdict(exit_code=1, message="x", advice="x" * 5000)),
+    ],
 )
 def test_no_event_is_longer_than_a_cluster_accepts(event: Event) -> None:
     assert len(event.message.encode()) <= events.EVENT_BYTES
+
+
+def test_advice_comes_before_the_last_line_because_that_may_be_long() -> None:
+    cause = Verdict(exit_code=1, message="worker-0 exited 1", advice="Do this.", last_lines=["x" * 5000])
+    assert events.failure("It has failed.", cause).message.startswith("It has failed. Do this. Last line: xxx")
+    assert events.ended(cause).message == "worker-0 exited 1. Do this."

@@ -113,7 +113,9 @@ _DESCRIPTIONS = {
         "signal": "Signal that ended the replica.",
         "reason": "Reason for the failure, as one word such as `Error`, `OOMKilled` or `Evicted`.",
         "message": "Reason for the failure, as a sentence.",
-        "lastLines": "Last lines of the replica's output: at most 20 lines and 4 KiB.",
+        "advice": "Cause and remedy, if the failure is one that `tfjob explain errors` lists.",
+        "lastLines": "Last lines of the replica's output, at most 20 lines and 4 KiB. For a Python traceback, only the"
+        " program's last frame and the exception.",
         "time": "Time when the replica failed.",
     },
 }

@@ -7,6 +7,9 @@ import click
 from tfjob.cli.context import output_option
 from tfjob.cli.output import print_object
 
+SHOWN = ("shows", "cause", "remedy")
+"""The fields of a known error that people read."""
+
 
 @click.group()
 def explain() -> None:
@@ -54,3 +57,28 @@ loss of another replica: the MASTER restarts.
 """)
     titles = ["REPLICA ENDS WITH", "MASTER", "WORKER", "PS"]
     click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))
+
+
+@explain.command()
+@output_option
+def errors(output: str) -> None:
+    """List the failures of TensorFlow and Keras that tfjob recognizes.
+
+    Each entry shows the text of the error, its cause and what to do. If a job fails with one of them, its verdict
+    contains the advice.
+    """
+    import textwrap
+
+    from tfjob.cli.output import print_list
+    from tfjob.jobs.output import known_errors
+
+    entries = known_errors()
+    if output != "text":
+        print_list("KnownError", entries, output)
+        return
+    lines = textwrap.TextWrapper(100, subsequent_indent=" " * 10, break_on_hyphens=False)
+    blocks = [
+        [click.style(entry["name"], bold=True), *(lines.fill(f"  {name:<8}{entry[name]}") for name in SHOWN)]
+        for entry in entries
+    ]
+    click.echo("\n\n".join("\n".join(block) for block in blocks))

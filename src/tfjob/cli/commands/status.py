@@ -67,6 +67,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
     elif status.last_restart:
         cause = status.last_restart.cause
         lines.append(f"  restarted  {clock(status.last_restart.time)} UTC, because {cause.message}")
+        lines += [f"  advice     {cause.advice}"] if cause.advice else []
     elif record.note:
         lines.append(f"  why        {record.note}")
     lines += [*_starts(replicas), *_left_running(record, replicas), *explain.format_events(events, datetime.now(UTC))]

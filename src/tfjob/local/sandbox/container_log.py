@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 _PART = 64 * 1024  # the longest record
 _PATIENCE = 0.25  # an unfinished line is written after this many seconds
-_TAIL = 16 * 1024
+_TAIL = 32 * 1024
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _BYTES, _LINES = 4096, 20
+_TRACEBACK = b"Traceback (most recent call last):"
+_TRACEBACK_LINES = 500  # Keras may add a hundred frames of three lines or more below the program's own frame
 _DEFAULT_PATH = "/dev/termination-log"
 
 
@@ -190,4 +192,6 @@ class TerminationMessage:
             text = ""
         if text or code == 0 or not self._falls_back:
             return text
+        if _TRACEBACK in log.tail:
+            return plain_tail(log.tail, _TRACEBACK_LINES, _TAIL)
         return plain_tail(log.tail, _LINES, _BYTES)

@@ -1,12 +1,10 @@
-"""The verdict: which replica failed first, how, and its last log lines."""
+"""The verdict: which replica failed first, how, its last log lines, and what to do about a known error."""
 
 from __future__ import annotations
 
-import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.defaults import training_container
@@ -15,19 +13,17 @@ from tfjob.api.types import TFJob, Verdict
 from tfjob.plan.events import OOM_KILLED, shortened
 from tfjob.plan.facts.task_state import End
 from tfjob.plan.facts.tasks import Task, task_of
+from tfjob.plan.policy import known_errors
+from tfjob.plan.policy.last_lines import fitting, last_lines, plain_lines
 
-LINES, BYTES = 20, 4096
 FEW_BYTES = 1024
-
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 START_ERROR = "StartError"
 AT_LAST = "unable to start container process: "
 """runc writes this before the actual error, and before it the names of all callers."""
 
 
 def verdict(task: Task, attempt: int, end: End) -> Verdict:
-    lines = last_lines(end.message) if end.exit_code not in (None, 0) else []
+    lines = plain_lines(end.message) if end.exit_code else [""]
     return Verdict(
         replica=task.name,
         attempt=attempt,
@@ -35,7 +31,8 @@ def verdict(task: Task, attempt: int, end: End) -> Verdict:
         signal=signal_name(end),
         reason=end.reason or ("Error" if end.exit_code else ""),
         message=shortened(sentence(task, end)),
-        last_lines=lines,
+        advice=known_errors.advice("\n".join(lines), end.exit_code) if end.exit_code else "",
+        last_lines=last_lines(lines),
         time=end.time,
     )
 
@@ -64,45 +61,9 @@ def signal_name(end: End) -> str:
         return ""
 
 
-def last_lines(message: str) -> list[str]:
-    """Return the last lines of a termination message as plain text, limited so that a status stays small."""
-    lines = [_plain(line) for line in ANSI.sub("", message).rstrip().split("\n")]
-    kept = _last_of(lines, BYTES)
-    return [] if kept == [""] else kept
-
-
 def fewer_lines(cause: Verdict) -> Verdict:
     """Keep only a few last lines: a status has room for all lines of one end only."""
-    return replace(cause, last_lines=_last_of(cause.last_lines, FEW_BYTES))
-
-
-def _last_of(lines: Sequence[str], limit: int) -> list[str]:
-    kept: list[str] = []
-    room = limit
-    for line in reversed(lines[-LINES:]):
-        fitting = _fitting(line, limit)
-        room -= _size(fitting)
-        if room < 0:
-            break
-        kept.append(fitting)
-    return kept[::-1]
-
-
-def _plain(line: str) -> str:
-    """Return a line as a terminal shows it: a progress bar overwrites itself, control characters disappear."""
-    shown = line.rstrip("\r").rsplit("\r", 1)[-1]
-    return CONTROL.sub("", shown.encode(errors="replace").decode())
-
-
-def _fitting(line: str, limit: int) -> str:
-    """Cut the beginning of a line that alone exceeds the limit."""
-    while _size(line) > limit:
-        line = line[len(line) // 8 + 1 :]
-    return line
-
-
-def _size(line: str) -> int:
-    return len(msgspec.json.encode(line)) + 1
+    return replace(cause, last_lines=fitting(cause.last_lines, FEW_BYTES))
 
 
 def memory_advice(job: TFJob, pods: Iterable[Pod], cause: Verdict, *, repeated: bool) -> Verdict:

@@ -21,6 +21,18 @@ CASES = {
         TFJobStatus(state="Failed", failure=Verdict(replica="worker-0", message="worker-0 exited 3")),
         "exited 3",
     ),
+    "failed, with advice": (
+        TFJobStatus(
+            state="Failed",
+            failure=Verdict(
+                replica="worker-0",
+                message="worker-0 exited 1",
+                advice="It needs this. Do that.",
+                last_lines=["KeyError"],
+            ),
+        ),
+        "advice: It needs this. Do that.",
+    ),
     "failed, without a verdict": (
         TFJobStatus(state="Failed", reason="InvalidTFJob", message="it has no replicas"),
         "InvalidTFJob",

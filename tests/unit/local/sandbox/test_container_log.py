@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 from support.local.log_lines import records, text
-from tfjob.local.sandbox.container_log import ContainerLog, plain_tail, timestamp
+from tfjob.local.sandbox.container_log import ContainerLog, TerminationMessage, plain_tail, timestamp
+from tfjob.local.sandbox.pod_spec import ContainerSpec
+
+SPEC: ContainerSpec = {
+    "name": "tensorflow",
+    "argv": [],
+    "cwd": "/",
+    "mounts": [],
+    "memory": 0,
+    "cpu": 0.0,
+    "limits": "off",
+    "terminationMessagePath": "",
+    "terminationMessagePolicy": "FallbackToLogsOnError",
+}
 
 
 @pytest.fixture
@@ -112,3 +125,18 @@ def test_the_tail_is_limited_in_bytes_between_characters() -> None:
 def test_timestamps_are_rfc3339_in_utc() -> None:
     assert timestamp(0) == "1970-01-01T00:00:00.000000Z"
     assert timestamp(1700000000.9999999) == "2023-11-14T22:13:21.000000Z"
+
+
+@pytest.mark.parametrize(("begin", "count"), [("Traceback (most recent call last):", 301), ("begin", 20)])
+def test_a_termination_message_has_a_whole_traceback_or_the_last_lines(
+    log: ContainerLog, tmp_path: Path, begin: str, count: int
+) -> None:
+    log.feed("\n".join([begin, *(f'  File "x.py", line {number}, in f' for number in range(300))]).encode())
+    lines = TerminationMessage(str(tmp_path), SPEC).read(1, log).split("\n")
+    assert len(lines) == count
+    assert lines[-1].endswith("line 299, in f")
+
+
+def test_a_traceback_in_a_termination_message_is_limited_in_bytes(log: ContainerLog, tmp_path: Path) -> None:
+    log.feed(b"Traceback (most recent call last):\n" + b"x" * 31_000 + b"\n" + b"y" * 20_000)
+    assert len(TerminationMessage(str(tmp_path), SPEC).read(1, log)) <= 32 * 1024

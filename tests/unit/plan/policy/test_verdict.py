@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from support.golden import Wording
 from support.plan.builders import T0, job, pod, task, template
 from tfjob.api.types import Verdict
 from tfjob.plan.facts.task_state import End
-from tfjob.plan.policy.verdict import BYTES, LINES, last_lines, memory_advice, verdict
+from tfjob.plan.policy.verdict import memory_advice, verdict
 
 RUNC = 'failed to create task: runc create failed: unable to start container process: exec: "x": not found: unknown'
 
@@ -35,40 +33,16 @@ def test_an_end_in_one_sentence(end: End, signal: str, wording: Wording) -> None
     wording(said.message)
 
 
-@pytest.mark.parametrize(
-    ("message", "lines"),
-    [
-        ("", []),
-        ("\n\n", []),
-        ("one\ntwo\n", ["one", "two"]),
-        ("\x1b[31mred\x1b[0m text", ["red text"]),
-        ("\x1b]0;title\x07shown", ["shown"]),
-        ("1/3\r2/3\r3/3\ndone\r\n", ["3/3", "done"]),
-        ("bell\x07 and null\x00\ttab", ["bell and null\ttab"]),
-        ("half a pair \udcff", ["half a pair ?"]),
-        ("\n".join(str(number) for number in range(100)), [str(number) for number in range(80, 100)]),
-    ],
-)
-def test_the_last_lines_are_plain_text(message: str, lines: list[str]) -> None:
-    assert last_lines(message) == lines
-
-
-@given(st.text(st.characters(codec=None, exclude_categories=())) | st.text('"\\\t\x01é\n', min_size=500))
-def test_the_last_lines_stay_small_whatever_a_program_prints(message: str) -> None:
-    kept = last_lines(message * 30)
-    assert len(kept) <= LINES
-    assert len(msgspec.json.encode(kept)) <= BYTES + 2
-
-
-def test_of_one_endless_line_the_end_is_kept() -> None:
-    (line,) = last_lines("x" * 100_000 + " the point")
-    assert line.endswith(" the point")
-    assert BYTES / 4 < len(line) <= BYTES
-
-
 def test_lost_pods_have_no_last_lines_and_failed_ones_do() -> None:
     assert verdict(task("worker-0"), 1, End(T0, reason="PodLost", message="gone")).last_lines == []
     assert verdict(task("worker-0"), 1, End(T0, 1, message="ValueError: no")).last_lines == ["ValueError: no"]
+
+
+def test_a_known_error_has_advice_and_an_older_status_has_none() -> None:
+    known = verdict(task("worker-0"), 1, End(T0, 1, message="KeyError: 'TF_CONFIG'"))
+    assert "TF_CONFIG" in known.advice
+    assert verdict(task("worker-0"), 1, End(T0, reason="PodLost", message="KeyError: 'TF_CONFIG'")).advice == ""
+    assert msgspec.json.decode(b'{"replica": "worker-0", "exitCode": 1}', type=Verdict).advice == ""
 
 
 @pytest.mark.parametrize(
