@@ -34,7 +34,7 @@ from tfjob.cli.examples import EXAMPLES
 from tfjob.cli.main import COMMANDS, cli
 from tfjob.durations import USUAL
 from tfjob.jobs.output import KINDS, OUTPUT_VERSION
-from tfjob.local.inputs.environment import FROM_HOST, PREFIXES_FROM_HOST, PROXY
+from tfjob.local.inputs.environment import FROM_HOST, PASSED_TO_SCRIPTS, PREFIXES_FROM_HOST, PROXY
 from tfjob.local.state import config
 from tfjob.plan.policy.known_errors import KNOWN_ERRORS
 from tfjob.plan.policy.restarts import RETRY_TABLE, TF_JOB_TABLE
@@ -315,7 +315,7 @@ def configuration() -> str:
     local = [
         [code(field.name), setting_default(getattr(defaults, field.name)), describe(words.LOCAL_KEYS, field.name)]
         for field in dataclasses.fields(config.Config)
-        if field.name not in ("images", "volumes", "files")
+        if field.name not in ("images", "volumes", "pass_env", "files")
     ]
     docstring = (config.__doc__ or "").split("\n\n", 1)[1]
     sample, _, rest = docstring.partition("\n\nThe project")
@@ -326,7 +326,10 @@ def configuration() -> str:
         "# Configuration\n\n## tfjob.toml\n\n"
         f'```toml\n{sample}\n```\n\nThe project{prose(rest)}\n\n### images."NAME"\n\n'
         + table(["key", ""], image)
-        + "\n### volumes\n\nThe name of a volume in the manifest, and the folder to use for it.\n\n### local\n\n"
+        + "\n### volumes\n\nThe name of a volume in the manifest, and the folder to use for it.\n\n### run\n\n"
+        "`pass-env`: names of variables, or patterns, that scripts get from the calling shell, in addition to "
+        + ", ".join(map(code, PASSED_TO_SCRIPTS))
+        + ". The lists of both files are combined.\n\n### local\n\n"
         + table(["key", "default", ""], local)
         + "\n## Environment variables\n\n"
         + table(["variable", ""], environment)

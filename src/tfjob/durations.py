@@ -71,8 +71,6 @@ class Durations(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """How long a forked program may take to reach its first line."""
     helper_program: timedelta = timedelta(seconds=10)
     """How long git, nvidia-smi or an interpreter may take to answer."""
-    database: timedelta = timedelta(seconds=10)
-    """How long a process waits while others write to the database."""
     driver_rest: timedelta = timedelta(seconds=1)
     """The interval between the checks of a driver while no file changes: the longest that a retry is late."""
 

@@ -38,6 +38,10 @@ PS_PORT = "tfjob/ps-port"
 """Annotation: the port of default parameter servers, which have no container with a port."""
 UNSAID = "tfjob/unsaid"
 """Annotation: a `Note` of `versions.round_trip` for each version with something that this one cannot express."""
+TF_CONFIG = "tfjob/tf-config"
+"""Annotation: `always` if a job with a single replica gets TF_CONFIG too. v1.9 gives it none."""
+EVALUATOR_GRACE = "tfjob/evaluator-grace-seconds"
+"""Annotation: `runPolicy.evaluatorGraceSeconds` for versions that do not have the field."""
 PARALLELISM = "tfjob/parallelism"
 """Annotation: the `parallelism` of a converted batch/v1 Job."""
 
@@ -74,6 +78,7 @@ class RunPolicy(Model, frozen=True):
     scheduling_policy: SchedulingPolicy | None = None
     suspend: bool = False
     managed_by: str | None = None
+    evaluator_grace_seconds: int | None = None
 
 
 class TensorBoard(Model, frozen=True):

@@ -32,6 +32,7 @@ from tfjob.api.suggest import nearest, suggestion
 from tfjob.api.types import (
     CHIEF,
     CONTAINER_NAME,
+    EVALUATOR_GRACE,
     MASTER,
     MOST_REPLICAS,
     PS,
@@ -85,6 +86,10 @@ def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     if runtime_id is not None and not re.fullmatch(r"[0-9A-Za-z]{1,10}", runtime_id):
         where = ("metadata", "annotations", RUNTIME_ID)
         yield problem_at(where, f"must be 1 to 10 letters and digits, not {runtime_id!r}")
+    grace = metadata.annotations.get(EVALUATOR_GRACE)
+    if grace is not None and not re.fullmatch(r"[0-9]{1,9}", grace):
+        where = ("metadata", "annotations", EVALUATOR_GRACE)
+        yield problem_at(where, f"must be a number of seconds, 0 or more, not {grace!r}")
     port = metadata.annotations.get(PS_PORT)
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         yield problem_at(("metadata", "annotations", PS_PORT), f"must be between 1 and 65535, not {port}")
@@ -242,6 +247,7 @@ def _policy_problems(job: TFJob) -> Iterator[Problem]:
     yield from at_least(values, "ttlSecondsAfterFinished", 0, path)
     yield from at_least(values, "activeDeadlineSeconds", 1, path)
     yield from at_least(values, "backoffLimit", 0, path)
+    yield from at_least(values, "evaluatorGraceSeconds", 0, path)
     yield from one_of_problem(policy.clean_pod_policy, ("All", "Running", "None"), (*path, "cleanPodPolicy"))
     yield from one_of_problem(policy.managed_by, MANAGERS, (*path, "managedBy"))
     if policy.scheduling_policy:

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 from tfjob.api.objects import Object
 
+LOG_LOST = "LogLost"
+"""The reason of an event about output of a pod that could not be written to its log."""
+
 
 @dataclass(frozen=True)
 class Create:

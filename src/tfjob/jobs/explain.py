@@ -7,10 +7,10 @@ from datetime import datetime
 
 from tfjob.api.objects import own_claim_name
 from tfjob.api.types import TFJobStatus
-from tfjob.controller.actions import Event, RecordedEvent
+from tfjob.controller.actions import LOG_LOST, Event, RecordedEvent
 from tfjob.jobs.backend import Record, Replica
 from tfjob.jobs.report import age
-from tfjob.plan.events import CRASH_LOOP, RESTARTED, STARTING
+from tfjob.plan.events import CRASH_LOOP, EVALUATING, RESTARTED, STARTING
 from tfjob.plan.policy.cleanup import NONE
 
 TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
@@ -31,6 +31,7 @@ TOLD_REASONS = (
     ("Pending", STARTING),
     ("Pending", "ReplicaSetUpdated"),
     ("Running", STARTING),
+    ("Running", EVALUATING),
     ("Running", CRASH_LOOP),
     ("Running", RESTARTED),
 )
@@ -62,6 +63,13 @@ def own_claim(record: Record, storage: str) -> str:
 def left_running(record: Record, replicas: Iterable[Replica]) -> int:
     keeps = record.is_finished and record.job.spec.run_policy.clean_pod_policy == NONE
     return sum(replica.phase == "Running" for replica in replicas) if keeps else 0
+
+
+def lost_output(events: Iterable[RecordedEvent]) -> list[RecordedEvent]:
+    """Return the last report of each replica that lost output."""
+    ordered = sorted(events, key=lambda event: event.last)
+    found = {event.message.partition(": ")[0]: event for event in ordered if event.reason == LOG_LOST}
+    return list(found.values())
 
 
 def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:

@@ -128,6 +128,7 @@ KINDS = {
             "pod": "Name of its pod.",
             "listens": "Address for other replicas; the levels addresses and ports choose addresses at the start.",
             "restartPolicy": "Restart policy of the pod, for restarts in place.",
+            "passed": "Names of the variables that the calling shell or an env file provides.",
             "containers": "For each container: name, init, argv, workingDir, mounts (source, target, readOnly), env,"
             " memory in bytes, cpu; values from Secrets are replaced by (secret).",
         },

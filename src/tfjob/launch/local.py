@@ -25,9 +25,9 @@ from tfjob.jobs.backend import Record
 from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
-from tfjob.launch.request import Request, is_script, manifest_text, pairs, read_request, without_secrets
+from tfjob.launch.request import Request, manifest_text, names_from_shell, pairs, read_request, without_secrets
 from tfjob.local.admission import admission, missing
-from tfjob.local.inputs import gpus
+from tfjob.local.inputs import environment, gpus
 from tfjob.local.inputs.images import chosen_interpreter
 from tfjob.local.inputs.references import brought
 from tfjob.local.jobs import submission
@@ -122,7 +122,7 @@ def place(request: Request, manifest: Manifest) -> Placement:
 
 def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
     # Relative paths and tfjob.toml belong to the folder of the manifest; a script uses the current folder.
-    here = request.file == "-" or is_script(request.file)
+    here = request.file == "-" or request.is_program
     project = Path.cwd() if here else Path(request.file).absolute().parent
     settings = config.load(project, os.environ)
     mapped = pairs(request.volumes, "--volume", "NAME=FOLDER")
@@ -141,8 +141,19 @@ def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
         warm=settings.warm if request.warm is None else request.warm,
         volumes={name: str(Path(folder).expanduser().absolute()) for name, folder in mapped.items()},
         environ=machine.kept_environ(os.environ),
+        pass_env=_names_to_pass(request, settings),
+        env_files=[str(Path(file).expanduser().absolute()) for file in request.script.env_file],
     )
+    machine.passed(options, os.environ)  # report an unreadable env file now
     return settings, options, choice.notes
+
+
+def _names_to_pass(request: Request, settings: Config) -> list[str]:
+    """Return the variables of the calling shell that the replicas of a script get; those of a manifest get none."""
+    if not request.is_program:
+        return []
+    patterns = [*environment.PASSED_TO_SCRIPTS, *settings.pass_env, *names_from_shell(request.script)]
+    return environment.names_to_pass(os.environ, patterns)
 
 
 def _owners(manifest: Manifest, namespace: str) -> list[Owner]:
@@ -269,7 +280,7 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
             now=datetime.now(UTC),
             dry_run=True,
         )
-        shapes.append(_shape(owner, pod, peer, ready))
+        shapes.append(_shape(owner, pod, peer, ready) | {"passed": sorted(host.passed)})
     return shapes
 
 

@@ -5,9 +5,12 @@ This module must be cheap to import, because shell completion loads it.
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +22,24 @@ if TYPE_CHECKING:
     from tfjob.api.manifest.script import Script
     from tfjob.api.problems import Problem
 
-SCRIPT_SUFFIX = ".py"
+INTERPRETERS = {".py": "python", ".sh": "bash"}
+NAME_OF_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ScriptRequest:
-    """The options that only apply to scripts."""
+    """The options that only apply to programs: scripts, modules and commands."""
 
+    module: str = ""
     workers: int | None = None
     ps: int | None = None
     chief: bool = False
     evaluator: int | None = None
     image: str = ""
     in_image: bool = False
+    env: Sequence[str] = ()
+    env_file: Sequence[str] = ()
     arguments: Sequence[str] = ()
 
     def options(self) -> list[str]:
@@ -55,6 +63,16 @@ class Request:
     script: ScriptRequest = field(default_factory=ScriptRequest)
     warm: bool | None = None
     target: On = field(default_factory=On)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it runs a script, a module or a command instead of a manifest."""
+        return bool(self.script.module) or not self.file or is_script(self.file)
+
+    @property
+    def program(self) -> str:
+        """The program as the user wrote it, for messages."""
+        return f"-m {self.script.module}" if self.script.module else self.file or shlex.join(self.script.arguments)
 
 
 class Unreadable(InvalidRequest):
@@ -80,11 +98,11 @@ def load(request: Request) -> tuple[bytes, Manifest]:
     """Return the bytes and the content of a manifest, or of the manifest of a script, with its problems."""
     from tfjob.api.manifest import loader
 
-    if is_script(request.file):
+    if request.is_program:
         if request.parameters:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
-        return data, loader.load(data, request.file, name=request.name, is_generated=True)
+        return data, loader.load(data, request.program, name=request.name, is_generated=True)
     _refuse_script_options(request.file, request.script)
     return read_manifest(request.file, request.parameters, request.name)
 
@@ -113,7 +131,7 @@ def _content(file: str) -> bytes:
 
 def manifest_text(request: Request, data: bytes, manifest: Manifest) -> str:
     """Return a script's manifest, or a manifest in v1 with parameters replaced and the content of Secrets hidden."""
-    if is_script(request.file):
+    if request.is_program:
         return data.decode()
     from msgspec import to_builtins
 
@@ -178,7 +196,7 @@ def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]
 
 
 def is_script(file: str) -> bool:
-    return file.endswith(SCRIPT_SUFFIX)
+    return file.endswith(tuple(INTERPRETERS))
 
 
 def script_manifest(request: Request) -> bytes:
@@ -187,15 +205,57 @@ def script_manifest(request: Request) -> bytes:
 
     asked = request.script
     if request.target.cluster:
-        script = _for_cluster(request.file, asked)
+        script = _for_cluster(request)
     elif asked.in_image or asked.image:
         option = "--in-image" if asked.in_image else "--image"
         raise InvalidRequest(f"{option} only applies to a cluster, not to this machine", "Leave it out.")
     else:
-        _script_text(request.file)  # report an unreadable script now
-        script = Script(request.file, asked.arguments)
+        if not asked.module and request.file:
+            _script_text(request.file)  # report an unreadable script now
+        script = Script(_command(request))
+    script = replace(script, env=_declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
-    return yaml_text(documents(script, counts, request.name or name_of(request.file), asked.image)).encode()
+    return yaml_text(documents(script, counts, request.name or name_of(_command(request)), asked.image)).encode()
+
+
+def _command(request: Request) -> list[str]:
+    """Return the command of a program."""
+    asked = request.script
+    if asked.module:
+        return ["python", "-m", asked.module, *([request.file] if request.file else []), *asked.arguments]
+    if request.file:
+        return [INTERPRETERS[Path(request.file).suffix], request.file, *asked.arguments]
+    return list(asked.arguments)
+
+
+def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
+    """Return the variables for the manifest of a script: `NAME=VALUE` and, on a cluster, all others.
+
+    On this machine, a run stores only the names of the others, because their values may be secret.
+    """
+    from tfjob.local.inputs.environment import read_env_file
+
+    found: dict[str, str] = {}
+    for file in asked.env_file if cluster else ():
+        found |= read_env_file(Path(file), os.environ)
+    for one in asked.env:
+        name, separator, value = one.partition("=")
+        if not NAME_OF_VARIABLE.fullmatch(name):
+            raise InvalidRequest(f"invalid argument --env {one}: use NAME=VALUE, or NAME for the value of the shell")
+        if not separator and name not in os.environ:
+            raise InvalidRequest(f"--env {name}: this shell has no variable {name}", f"Set it: --env {name}=VALUE")
+        if separator or cluster:
+            found[name] = value if separator else os.environ[name]
+    if cluster and (secret := next(filter(SECRET_NAME.search, found), "")):
+        raise InvalidRequest(
+            f"{secret} looks like a secret, and a manifest would show its value",
+            "Use a Secret and secretKeyRef: write the manifest with --dry-run -o yaml and add it there.",
+        )
+    return found
+
+
+def names_from_shell(asked: ScriptRequest) -> list[str]:
+    return [name for name in asked.env if "=" not in name]
 
 
 def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
@@ -205,28 +265,33 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     if used == ["--"]:
         what, hint = f"arguments ({' '.join(asked.arguments)}) apply", "Put them into the args of its containers."
     else:
-        field = "image" if "image" in used[0] else "replicas"
+        field = next((field for field in ("image", "env") if field in used[0]), "replicas")
         what, hint = f"{used[0]} applies", f"Set {field} in the manifest."
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 
-def _for_cluster(file: str, asked: ScriptRequest) -> Script:
+def _for_cluster(request: Request) -> Script:
     from tfjob.api.manifest.script import Script, upload_problem
 
+    asked, file = request.script, request.file
     if not asked.image:
         raise InvalidRequest(
-            f"{file} needs an image to run in on a cluster",
+            f"{request.program} needs an image to run in on a cluster",
             "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
     if asked.in_image:
-        return Script(file, asked.arguments)
-    text = _script_text(file)
-    if problem := upload_problem(text, _modules_alongside(Path(file))):
+        return Script(_command(request))
+    if asked.module or not file:
+        problem = "only the file of a script can be sent"
+    else:
+        text = _script_text(file)
+        problem = upload_problem(text, _modules_alongside(Path(file)) if file.endswith(".py") else None)
+    if problem:
         raise InvalidRequest(
-            f"{file} cannot be sent to the cluster: {problem}",
-            "Put the script and everything that it needs into the image, and add --in-image.",
+            f"{request.program} cannot be sent to the cluster: {problem}",
+            "Put the program and everything that it needs into the image, and add --in-image.",
         )
-    return Script(file, asked.arguments, text)
+    return Script(_command(request), text)
 
 
 def _script_text(file: str) -> str:

@@ -27,7 +27,7 @@ from tfjob.plan.build.settings import Pass, Settings
 from tfjob.plan.facts import conditions
 from tfjob.plan.facts.task_state import TaskState, end_of, survey
 from tfjob.plan.facts.tasks import desired, members, split_tensorboard
-from tfjob.plan.policy import in_place, run_policy, success
+from tfjob.plan.policy import evaluation, in_place, run_policy, success
 from tfjob.plan.policy.backoff import next_starts
 from tfjob.plan.policy.cleanup import cleanup, everything, overdue
 from tfjob.plan.policy.pending import starting, waits
@@ -83,7 +83,10 @@ def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) 
         views = survey(job, status := remembered, observed, now)
     rule = success.rule_met(job, members(status.completed_indexes))
     if rule is not None:
-        return _succeeded(this, summary.counted(job, status, views), rule)
+        counted = evaluation.counts_at_success(job, summary.counted(job, status, views))
+        if until := evaluation.wait_until(job, views, now):
+            return _evaluating(this, counted, rule, until)
+        return _succeeded(this, counted, rule + evaluation.how_it_ended(job, views, now))
     if job.spec.run_policy.suspend:
         return _suspended(this, status)
     return _continue(this, status, views)
@@ -187,6 +190,15 @@ def _restarting(this: Pass, status: TFJobStatus, why: str) -> TFJobStatus:
     text = events.about(this.job, events.IS_RESTARTING, why=why)
     listed = conditions.with_condition(status.conditions, conditions.RESTARTING, this.now, text)
     return replace(status, conditions=listed)
+
+
+def _evaluating(this: Pass, status: TFJobStatus, rule: str, until: datetime) -> JobPlan:
+    """Let the evaluator finish, and stop the other replicas."""
+    status = evaluation.waiting(this.job, status, rule, this.now)
+    news = [Event(events.EVALUATING, status.message)] if this.job.status.reason != events.EVALUATING else []
+    repeated, later = overdue(this.observed.of(Pod), this.observed, this.now, this.durations)
+    actions = [*evaluation.stop_others(this.observed), *repeated]
+    return JobPlan(status, actions, news, _soonest([until, *later], this.now))
 
 
 def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:

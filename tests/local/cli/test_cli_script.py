@@ -24,6 +24,16 @@ REFUSED = {
     "no job name": (("steps.py", "--name", "No_Name"), "'No_Name'"),
     "in an image, here": (("steps.py", "--in-image"), "--in-image"),
     "an image, here": (("steps.py", "--image", "python:3"), "--image only applies to a cluster"),
+    "a variable for a manifest": (("hello.yaml", "--env", "A=1"), "--env"),
+    "no name of a variable": (("steps.py", "--env", "1A=1"), "--env 1A=1"),
+    "a variable that the shell lacks": (("steps.py", "--env", "NOT_SET"), "NOT_SET"),
+    "no env file": (("steps.py", "--env-file", "nothing.env"), "nothing.env"),
+    "a secret for a cluster": (
+        ("steps.py", "--on", "k8s", "--image", "python:3", "--env", "MY_TOKEN=1"),
+        "secretKeyRef",
+    ),
+    "no program": (("--workers", "2"), "-m MODULE"),
+    "a module for a cluster": (("-m", "pkg.train", "--on", "k8s", "--image", "python:3"), "--in-image"),
     "a cluster without an image": (("steps.py", "--on", "k8s"), "--image"),
 }
 
@@ -84,3 +94,80 @@ def test_a_script_that_needs_its_neighbours_is_not_sent_without_them(empty: Comm
     assert " model" in told
     assert "--in-image" in told
     empty.golden("run-script-imports", told.replace(str(tmp_path), "FOLDER"), exact=True)
+
+
+SHOW = """import os
+for name in sorted(os.environ):
+    if name.startswith(("TF_", "WANDB_", "MINE", "GIVEN", "FILED", "OTHER")) and name != "TF_CONFIG":
+        print(name, os.environ[name])
+"""
+SHELL = {"WANDB_MODE": "from-shell", "MINE": "private-1", "MINE_TOO": "private-2", "OTHER": "stays", "TF_CONFIG": "{}"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "show.py").write_text(SHOW)
+    (tmp_path / "some.env").write_text("# comment\nFILED=private-3\n\nexport FILED_TOO=a b\n")
+    (tmp_path / "tfjob.toml").write_text('[run]\npass-env = ["MINE*"]\n')
+    return tmp_path
+
+
+def in_folder(cli: CommandLine, folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [*cli.tool.command, *words],
+        env=cli.environment(SHELL),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_script_gets_variables_of_the_shell_and_of_options(cli: CommandLine, project: Path) -> None:
+    options = ("--env", "GIVEN=here", "--env-file", "some.env")
+    shown = in_folder(cli, project, "run", "show.py", "--plain", *options)
+    seen = [line.partition("| ")[2] for line in shown.splitlines() if line.startswith("worker-0")]
+    expected = ["FILED private-3", "FILED_TOO a b", "GIVEN here", "MINE private-1", "MINE_TOO private-2"]
+    assert [line for line in seen if line] == [*expected, "WANDB_MODE from-shell"]
+
+
+def test_a_record_has_the_names_of_passed_variables_and_not_their_values(cli: CommandLine, project: Path) -> None:
+    in_folder(cli, project, "run", "show.py", "--env-file", "some.env", "--name", "secretive")
+    (folder,) = cli.home.glob("runs/*/secretive.1")
+    kept = {
+        file: file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file() and file.name != "log"
+    }
+    assert any("MINE_TOO" in text for text in kept.values())
+    assert [str(file) for file, text in kept.items() if "private-" in text] == []
+
+
+def test_a_dry_run_shows_which_variables_are_passed(cli: CommandLine, project: Path) -> None:
+    shown = in_folder(cli, project, "run", "show.py", "--dry-run", "--env-file", "some.env", "--env", "GIVEN=here")
+    assert "passed   FILED, FILED_TOO, MINE, MINE_TOO, WANDB_MODE\n" in shown
+    assert "GIVEN=here" in shown
+    assert "private-" not in shown
+
+
+def test_a_manifest_gets_nothing_from_the_shell(cli: CommandLine, project: Path) -> None:
+    (project / "job.yaml").write_text(in_folder(cli, project, "run", "show.py", "--dry-run", "-o", "yaml"))
+    shown = in_folder(cli, project, "run", "job.yaml", "--name", "strict", "--plain")
+    assert not [line for line in shown.splitlines() if line.startswith("worker-0") and "| " in line]
+
+
+def test_modules_shell_scripts_and_commands_are_programs_too(cli: CommandLine, project: Path) -> None:
+    (project / "pkg").mkdir()
+    (project / "pkg" / "train.py").write_text("import os, sys\nprint('TF_CONFIG' in os.environ, *sys.argv[1:])\n")
+    (project / "train.sh").write_text('python -m pkg.train "$@"\n')
+    for words, name in (
+        (("-m", "pkg.train", "--workers", "1", "--", "--epochs", "3"), "train"),
+        (("--workers", "1", "--name", "command", "--", "python", "-m", "pkg.train", "--epochs", "3"), "command"),
+        (("train.sh", "--workers", "1", "--name", "shell", "--", "--epochs", "3"), "shell"),
+    ):
+        shown = in_folder(cli, project, "run", "--plain", *words)
+        assert "worker-0 | True --epochs 3\n" in shown
+        assert f"{name} succeeded" in shown
+    lone = in_folder(cli, project, "run", "-m", "pkg.train", "--plain")
+    assert "worker-0 | False\n" in lone

@@ -59,7 +59,7 @@ def test_a_deployment_is_run_reached_scaled_stopped_resumed_and_deleted(cli: Com
     cli("resume", "web")
     until_ready(cli, "2/2")
     told = cli("run", "web.yaml", "--no-limits", code=2)
-    assert "Deployment web exists and is Running" in told
+    assert "Deployment 'web' exists and is Running" in told
     assert "To update it: tfjob submit FILE; to delete it: tfjob delete web" in told
     cli("delete", "web")
     assert json.loads(cli("ps", "-a", "-o", "json"))["items"] == []

@@ -186,6 +186,12 @@ def test_a_full_disk_loses_output_but_no_verdict(tool: Installed, tmp_path: Path
         file = write(tmp_path / "job", tfjob("noisy", {"Worker": spec}))
         done = tool.tfjob(home, "run", file, timeout=90)
         assert done.returncode == 1, done.stdout[-2000:] + done.stderr
+        events = json.loads(tool.tfjob(home, "events", "noisy", "-o", "json").stdout)["items"]
+        report = [str(event["message"]) for event in events if event["reason"] == "LogLost"][-1]
+        (lost,) = re.findall(r"([\d,]+) bytes", report)
+        assert 2 * 60_000 * 101 > int(lost.replace(",", "")) > 3_000_000
+        for shown in (done.stdout, tool.tfjob(home, "status", "noisy").stdout):
+            assert f"{lost} bytes" in shown
         assert status(tool, home, "noisy")["failure"]["exitCode"] == 21  # type: ignore[index]
         assert tool.tfjob(home, "ps").returncode == 0
         assert tool.tfjob(home, "logs", "noisy", "--tail", "1").returncode == 0

@@ -48,6 +48,20 @@ def test_the_first_restart_is_at_once_and_the_second_waits_for_the_back_off(pods
 
 
 @at(EACH_LEVEL)
+def test_a_program_that_never_starts_is_given_up_after_three_attempts(pods: Pods) -> None:
+    pod = pods.launch(pods.container("no-such-program"), restartPolicy="OnFailure")
+    assert (pod.ended()["reason"], pod.status()["phase"], restarts(pod)) == ("StartError", "Failed", 2)
+
+
+@at(EACH_LEVEL)
+def test_a_server_that_never_starts_is_not_given_up(pods: Pods) -> None:
+    pod = pods.launch(pods.container("no-such-program"), restartPolicy="Always")
+    pod.until(lambda: restarts(pod) >= 4)
+    pod.stop()
+    assert pod.wait()["done"]
+
+
+@at(EACH_LEVEL)
 def test_always_restarts_after_success_too(pods: Pods) -> None:
     pod = pods.launch(pods.container("sh", "-c", "echo once"), restartPolicy="Always")
     pod.until(lambda: restarts(pod) >= 2)

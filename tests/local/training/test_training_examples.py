@@ -29,6 +29,7 @@ def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
     replicas: list[dict[str, Any]] = status(tool, tmp_path, "mnist")["replicas"]  # type: ignore[assignment]
     assert {one["name"] for one in replicas} == {"chief-0", "worker-0", "evaluator-0"}
     assert {one["exitCode"] for one in replicas} <= {0, 143}, replicas
+    assert any(line.startswith("evaluator-0") and "step 600/600" in line for line in lines), "it tests the last step"
     assert [one["start"] for one in replicas if one["name"] == "chief-0"] == ["warm"]  # the others' pods may be gone
     data = tmp_path / "claims" / "default" / "mnist-data"
     assert list(data.glob("checkpoints/*.index"))

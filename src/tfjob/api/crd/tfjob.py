@@ -43,6 +43,7 @@ _SPECIAL: dict[str, Node] = {
     "spec.runPolicy.ttlSecondsAfterFinished": {"format": "int32"},
     "spec.runPolicy.activeDeadlineSeconds": {"format": "int64"},
     "spec.runPolicy.backoffLimit": {"format": "int32"},
+    "spec.runPolicy.evaluatorGraceSeconds": {"format": "int32"},
     "spec.runPolicy.suspend": {"default": False},
     "spec.runPolicy.schedulingPolicy.minAvailable": {"format": "int32"},
     "spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": {"format": "int32"},

@@ -1,17 +1,17 @@
 """Make a manifest for a training script. Every replica runs the script and reads its role from TF_CONFIG.
 
-documents(Script("train.py", ["--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
+documents(Script(["python", "train.py", "--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND, PS, WORKER
+from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND, PS, TF_CONFIG, WORKER
 from tfjob.api.validation import possible_name
 from tfjob.errors import InvalidRequest
 
@@ -55,16 +55,24 @@ class Counts:
 
 @dataclass(frozen=True)
 class Script:
-    """A script: a path from the working folder of the replicas, or, with `text`, a file in a ConfigMap."""
+    """A command that runs in the working folder of the replicas. With `text`, its second word is a file to upload."""
 
-    path: str
-    arguments: Sequence[str] = ()
+    command: Sequence[str]
     text: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        return PurePosixPath(self.command[1]).name
 
 
-def name_of(path: str) -> str:
-    """Return a job name for a script, such as `train-mnist` for `src/train_mnist.py`."""
-    return possible_name(PurePosixPath(path).stem)[:LONGEST_NAME].rstrip("-") or "job"
+def name_of(command: Sequence[str]) -> str:
+    """Return a job name for a command, such as `train-mnist` for `python src/train_mnist.py`."""
+    if "-m" in command[:-1]:
+        program = command[command.index("-m") + 1].removesuffix(".__main__").rpartition(".")[2]
+    else:
+        program = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
+    return possible_name(PurePosixPath(program).stem)[:LONGEST_NAME].rstrip("-") or "job"
 
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
@@ -75,22 +83,27 @@ def documents(script: Script, counts: Counts, name: str, image: str = "") -> lis
         kind: {"replicas": count, "restartPolicy": "ExitCode", "template": template}
         for kind, count in counts.by_type().items()
     }
+    # A program that was asked to train with `--workers 1` may read TF_CONFIG, as it does with more workers.
+    is_lone = counts.workers == 1 and sum(counts.by_type().values()) == 1
     job = {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": name},
+        "metadata": {"name": name, **({"annotations": {TF_CONFIG: "always"}} if is_lone else {})},
         "spec": {"runPolicy": {"backoffLimit": BACKOFF_LIMIT}, "tfReplicaSpecs": specs},
     }
     if script.text is None:
         return [job]
-    content = {PurePosixPath(script.path).name: script.text}
+    content = {script.file_name: script.text}
     return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": content}, job]
 
 
 def _pod(script: Script, config_map: str, image: str) -> dict[str, Any]:
-    path = script.path if script.text is None else f"{SCRIPT_FOLDER}/{PurePosixPath(script.path).name}"
-    command = ["python", *map(_unexpanded, (path, *script.arguments))]
-    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": command}
+    command = list(script.command)
+    if script.text is not None:
+        command[1] = f"{SCRIPT_FOLDER}/{script.file_name}"
+    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": [*map(_unexpanded, command)]}
+    if script.env:
+        container["env"] = [{"name": name, "value": _unexpanded(value)} for name, value in script.env.items()]
     pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
     if script.text is not None:
         container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]
@@ -103,10 +116,12 @@ def _unexpanded(word: str) -> str:
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def upload_problem(text: str, alongside: Set[str]) -> str:
-    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder."""
+def upload_problem(text: str, alongside: Set[str] | None) -> str:
+    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder, None for a shell."""
     if len(text.encode()) > MOST_BYTES:
         return f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap"
+    if alongside is None:
+        return ""
     try:
         needed = _imported(ast.parse(text)) & alongside
     except (SyntaxError, ValueError) as error:

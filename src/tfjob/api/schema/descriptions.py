@@ -34,6 +34,8 @@ _DESCRIPTIONS = {
         "suspend": "If true, all replicas stop, and none start until it is false again.",
         "managedBy": "Controller of the job: `kubeflow.org/training-operator` (default) or "
         "`kueue.x-k8s.io/multikueue`.",
+        "evaluatorGraceSeconds": "Seconds that a running evaluator may take to finish after the training has succeeded."
+        " Default: 120. `cleanPodPolicy: All` ends it at once.",
     },
     "spec.runPolicy.schedulingPolicy": {
         "minAvailable": "Number of pods that must fit before any pod starts. Defaults to all pods of the job.",

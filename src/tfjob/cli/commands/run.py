@@ -30,23 +30,31 @@ if TYPE_CHECKING:
 
 
 class WithArguments(click.Command):
-    """A command that runs a script, whose options go after `--`."""
+    """A command that runs a program, whose options go after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words = list(args)  # the parser empties the list
+        end = args.index("--") if "--" in args else len(args)
+        own, program = args[:end], args[end + 1 :]
+        words = list(own)  # the parser empties the list
         try:
-            return super().parse_args(ctx, args)
+            left = super().parse_args(ctx, own)
         except click.NoSuchOption as error:
-            if "--" in words or not any(map(is_script, words)):
+            if end < len(args) or not any(map(is_script, words)):
                 raise
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+        ctx.params["arguments"] += tuple(program)
+        if not (ctx.params["file"] or ctx.params["module"] or program) and not ctx.resilient_parsing:
+            hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
+            raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
+        return left
 
 
 COUNT = WholeNumber(min=0)
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("file", type=FILE, metavar="FILE|SCRIPT"),
+    click.argument("file", type=FILE, required=False, default="", metavar="[FILE|SCRIPT]"),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+    click.option("-m", "module", default="", metavar="MODULE", help="Run a Python module, as `python -m` does."),
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
@@ -54,6 +62,18 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
     click.option(
         "--in-image", is_flag=True, help="Run SCRIPT from the image instead of sending it (scripts on a cluster only)."
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Set a variable, or pass the one of this shell (scripts only).",
+    ),
+    click.option(
+        "--env-file",
+        multiple=True,
+        metavar="FILE",
+        help="Set the variables of a file with NAME=VALUE lines (scripts only).",
     ),
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
@@ -96,10 +116,11 @@ def _options(command: Command) -> Command:
 @click.option("-d", "--detach", is_flag=True, help="Run in the background.")
 @click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
 def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: Any) -> int:
-    """Run the jobs of a manifest, or a Python script, on this machine or on a cluster.
+    """Run the jobs of a manifest, or a program, on this machine or on a cluster.
 
-    For a script, tfjob generates a manifest in memory (to print it: --dry-run -o yaml). All replicas run the script in
-    the current folder. On a cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
+    A program is a Python script, a shell script (.sh), a module (-m), or a command after `--`. tfjob generates a
+    manifest for it in memory (to print it: --dry-run -o yaml). All replicas run the program in the current folder. On a
+    cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second

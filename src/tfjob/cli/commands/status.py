@@ -31,13 +31,15 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
         replicas, storage = there.replicas(record), there.storage(record)
-        events = [] if explain.is_well(record) or output != "text" else there.events(record)
+        events = [] if output != "text" or (on.cluster and explain.is_well(record)) else there.events(record)
     if output != "text":
         shapes = [replica_shape(replica) for replica in replicas]
         full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.object.status)}
         print_object("JobStatus", {**job_shape(record), **full}, output)
         return
-    click.echo(_text(record, storage, replicas, explain.recent_warnings(events, record.status.start_time)))
+    lost = explain.lost_output(events)
+    warnings = lost if explain.is_well(record) else explain.recent_warnings(events, record.status.start_time)
+    click.echo(_text(record, storage, replicas, warnings))
 
 
 def _text(record: Record, storage: str, replicas: list[Replica], events: list[RecordedEvent]) -> str:

@@ -48,6 +48,8 @@ def _text(submission: Submission, processes: Sequence[dict[str, Any]]) -> Iterat
             for mount in container["mounts"]:
                 mode = " (read-only)" if mount["readOnly"] else ""
                 yield f"    mount    {mount['target']} <- {mount['source']}{mode}"
+            if process["passed"]:
+                yield f"    passed   {', '.join(process['passed'])}"
             for variable, value in container["env"].items():
                 yield f"    env      {variable}={value}"
             limits = [f"cpu {container['cpu']:g}"] if container["cpu"] else []

@@ -12,6 +12,7 @@ from tfjob.cli.context import is_quiet
 from tfjob.cli.examples import listed
 from tfjob.cli.output import print_jobs
 from tfjob.jobs.backend import Record
+from tfjob.jobs.explain import lost_output
 from tfjob.jobs.report import took, verdict
 from tfjob.jobs.sync_backend import SyncBackend
 
@@ -37,6 +38,8 @@ def report_result(
     else:
         for record in records:
             click.echo(ending(record))
+            for event in lost_output(there.events(record)) if record.folder else ():
+                click.secho(f"  {event.message}", fg="yellow")
         for name in started:
             if name not in {record.name for record in records}:
                 click.echo(f"{name} was deleted")

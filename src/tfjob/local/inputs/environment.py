@@ -2,8 +2,9 @@
 
 From the host come only PATH (the chosen Python's folder first), HOME, LANG, LC_ALL, TZ, TMPDIR, the proxy variables in
 lower and upper case, and variables that start with CUDA_ or NVIDIA_. HOSTNAME is the pod's; PYTHONUNBUFFERED=1 keeps
-logs up to date. Then come the env of the image's entry in the configuration, `envFrom` and `env`, each overriding the
-ones before. As on a cluster, `$(VAR)` only refers to variables that the manifest has declared before it.
+logs up to date. Then come the env of the image's entry in the configuration, variables of the calling shell (scripts
+only), `envFrom` and `env`, each overriding the ones before. As on a cluster, `$(VAR)` only refers to variables that the
+manifest has declared before it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,16 @@ from tfjob.local.state.errors import Refusal
 FROM_HOST = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 PROXY = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
 PREFIXES_FROM_HOST = ("CUDA_", "NVIDIA_")
+PASSED_TO_SCRIPTS = (
+    *("PYTHONPATH", "TF_*", "KERAS_*", "OMP_*", "XLA_*", "CUDA_*"),
+    *("WANDB_*", "MLFLOW_*", "AWS_*", "GOOGLE_*"),
+)
+"""The variables of the calling shell that a script gets; `pass-env` in the configuration adds to them."""
+NEVER_PASSED = "TF_CONFIG"
+"""It describes the cluster of another program."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
@@ -53,9 +63,13 @@ def resolve(
     environ: Mapping[str, str],
     path_prefix: Sequence[Path] = (),
     image: Mapping[str, str] | None = None,
+    passed: Mapping[str, str] | None = None,
 ) -> Environment:
-    """Return the environment of a container of `pod`; `environ` is the host's, `image` that of the image's entry."""
-    base = {**from_host(environ, path_prefix), "HOSTNAME": hostname(pod), **(image or {})}
+    """Return the environment of a container of `pod`.
+
+    `environ` is the host's, `image` that of the image's entry, and `passed` what a script gets from the calling shell.
+    """
+    base = {**from_host(environ, path_prefix), "HOSTNAME": hostname(pod), **(image or {}), **(passed or {})}
     declared, secret = _declared(container, pod, references, node)
     return Environment(base, declared, frozenset(secret))
 
@@ -66,6 +80,31 @@ def from_host(environ: Mapping[str, str], path_prefix: Sequence[Path] = ()) -> d
     taken |= {name: value for name, value in environ.items() if name.startswith(PREFIXES_FROM_HOST)}
     path = [*map(str, path_prefix), environ.get("PATH") or DEFAULT_PATH]
     return {"PATH": ":".join(path), "PYTHONUNBUFFERED": "1", **taken}
+
+
+def names_to_pass(environ: Mapping[str, str], patterns: Sequence[str]) -> list[str]:
+    """Return the names of the variables that match one of the patterns, such as `WANDB_*`."""
+    known = (name for name in environ if name != NEVER_PASSED)
+    return sorted(name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def read_env_file(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a file with a line `NAME=VALUE` for each, or `NAME` for the value in `environ`."""
+    found: dict[str, str] = {}
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a UTF-8 text file"
+        raise Refusal(f"cannot read the env file {file}: {reason}") from None
+    for number, line in enumerate(lines, 1):
+        name, separator, value = line.strip().removeprefix("export ").partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not VARIABLE_NAME.fullmatch(name):
+            raise Refusal(f"{file}:{number}: {name!r} is not the name of a variable", "Write NAME=VALUE.")
+        if separator or name in environ:
+            found[name] = value if separator else environ[name]
+    return found
 
 
 def hostname(pod: Pod) -> str:

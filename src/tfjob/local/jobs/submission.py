@@ -117,7 +117,7 @@ def running_server(store: Store, submission: Submission) -> Run | None:
     if run is None or not isinstance(owner, Deployment) or not _can_change(run):
         return None
     before, after = asdict(Options.load(run.folder)), asdict(submission.options)
-    changed = [name for name in after if name != "environ" and after[name] != before[name]]
+    changed = [name for name in after if name not in ("environ", "pass_env") and after[name] != before[name]]
     if run.decode(Deployment).spec["selector"] != owner.spec["selector"]:
         changed.append("spec.selector")
     if changed:

@@ -39,6 +39,7 @@ class Machine:
     references: References
     node: Node
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    passed: Mapping[str, str] = field(default_factory=dict)
     backoff: pod_spec.Backoff = field(default_factory=lambda: pod_spec.Backoff(initial=10.0, max=300.0, reset=600.0))
 
 
@@ -201,6 +202,7 @@ def _environment(
         references=machine.references,
         node=machine.node,
         environ=machine.environ,
+        passed=machine.passed,
         path_prefix=[*([linked] if linked else []), runtime.python.parent],
         image={**runtime.env, **_thread_limits(container, machine), **devices},
     )

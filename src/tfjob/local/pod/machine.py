@@ -94,7 +94,16 @@ def machine_with(home: Home, options: Options, references: References, settings:
         references=references,
         node=node(),
         environ=options.environ,
+        passed=passed(options, os.environ),
     )
+
+
+def passed(options: Options, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a script gets from the calling shell. Only their names are stored."""
+    found = {name: environ[name] for name in options.pass_env if name in environ}
+    for file in options.env_files:
+        found |= environment.read_env_file(Path(file), environ)
+    return found
 
 
 def kept_environ(environ: Mapping[str, str]) -> dict[str, str]:

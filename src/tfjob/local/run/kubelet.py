@@ -26,7 +26,7 @@ from tfjob.api.objects import (
     PodCondition,
     PodStatus,
 )
-from tfjob.controller.actions import Event
+from tfjob.controller.actions import LOG_LOST, Event
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus, keras_layer
 from tfjob.local.inputs.images import ImageError
@@ -60,6 +60,7 @@ class Report(msgspec.Struct, rename="camel"):
     peak_memory: dict[str, int] = {}
     warnings: list[str] = []
     cold: dict[str, str] = {}
+    log_lost: int = 0
     fork_failed: str = ""
 
 
@@ -237,6 +238,10 @@ class Kubelet:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
+        if report.log_lost:
+            total = f"{report.log_lost:,} bytes of its log were lost" if report.done else "its log is losing output"
+            text = f"{pod.metadata.name}: {total}, because writing to {watched.folder} failed; is the disk full?"
+            self._tell(watched, Event(LOG_LOST, text, warning=True))
 
     def _tell_keras_layer(self, watched: _Watched) -> None:
         """Report once per run that its replicas use the Keras layer, which then writes a file."""

@@ -41,7 +41,8 @@ class ContainerLog:
     """Writes the output of one run of a container below `directory`."""
 
     def __init__(self, directory: str, max_bytes: int, files: int) -> None:
-        self.lost = 0  # bytes that could not be written since the log last reported a loss
+        self.lost = 0  # bytes that could not be written
+        self._unreported = 0  # those of them that no line of the log mentions yet
         self._path = f"{directory}/log"
         self._max_bytes = max_bytes
         self._files = files  # at least 2
@@ -102,13 +103,15 @@ class ContainerLog:
             return
         self._report_loss()
         prefix = timestamp(time.time()).encode() + b" stdout " + tag + b" "
-        self.lost += self._put(prefix + (b"\n" + prefix).join(texts) + b"\n")
+        lost = self._put(prefix + (b"\n" + prefix).join(texts) + b"\n")
+        self.lost += lost
+        self._unreported += lost
 
     def _report_loss(self) -> None:
-        if self.lost:
-            text = f"[tfjob: lost {self.lost} bytes of output: writing the log failed]"
+        if self._unreported:
+            text = f"[tfjob: lost {self._unreported} bytes of output: writing the log failed]"
             if self._put(f"{timestamp(time.time())} stdout F {text}\n".encode()) == 0:
-                self.lost = 0
+                self._unreported = 0
 
     def _put(self, data: bytes) -> int:
         """Append a record; return how many bytes were lost."""

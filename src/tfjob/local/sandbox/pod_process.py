@@ -334,6 +334,7 @@ class PodProcess:
             "ports": sorted(self._binds.ports) if self._binds else [],
             "warnings": self._warnings,
             "cold": {member.name: member.cold_because for member in self._members if member.cold_because},
+            "logLost": sum(member.log_lost for member in self._members),
             "forkFailed": next((member.fork_failed for member in self._members if member.fork_failed), ""),
         }
 

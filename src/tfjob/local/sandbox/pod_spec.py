@@ -177,4 +177,5 @@ class PodStatusFile(TypedDict):
     ports: list[int]
     warnings: list[str]
     cold: dict[str, str]
+    logLost: int
     forkFailed: str

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DRAIN = 0.3  # seconds without output after which a pipe that another process still holds is closed
 _LINGER = 5.0  # seconds that an init may take to kill what the workload left behind
 _CRASH = 5.0  # a crash within this many seconds of a fork may be due to the fork
+_MOST_FAILED_STARTS = 3  # in a row: a program that this machine lacks does not appear by waiting
 _CRASH_SIGNALS = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 
 
@@ -49,9 +50,11 @@ class Member:
             self._policy = "OnFailure"  # an init container that succeeded never restarts
         self._restart_count = 0
         self._restarts_in_a_row = 0
+        self._failed_starts = 0  # in a row
         self._may_start = True
         self._ever_started = False
         self._restart_at: float | None = None
+        self._lost_before = 0  # log bytes lost in earlier runs
         self._run: ContainerRun | None = None
 
     @property
@@ -74,6 +77,10 @@ class Member:
     @property
     def polls_memory(self) -> bool:
         return self._run is not None and self._run.polls_memory
+
+    @property
+    def log_lost(self) -> int:
+        return self._lost_before + (self._run.log.lost if self._run else 0)
 
     def due_in(self, now: float) -> list[float]:
         """Return the seconds until each time at which `tick` or `start_if_due` has something to do."""
@@ -278,7 +285,10 @@ class Member:
         except BlockingIOError:
             return
         if data:
+            lost_before = run.log.lost
             run.log.feed(data)
+            if run.log.lost and not lost_before:
+                self._pod.changed()  # report the first loss at once, and the total at the end
             run.drain_until = time.monotonic() + _DRAIN
         else:
             run.output_closed = True
@@ -322,6 +332,7 @@ class Member:
         run.log.close()
         self._run = None
         self.workload_pid = 0
+        self._lost_before += run.log.lost
         oom = run.out_of_memory or run.group.oom_kills() > 0
         self.peak_memory = max(self.peak_memory, run.group.peak())
         run.group.kill()
@@ -362,7 +373,10 @@ class Member:
         self.state = {"terminated": terminated}
         self._pod.changed()
         rootfs.release_points(self._root_dir)
-        if self._may_start and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
+        self._failed_starts = self._failed_starts + 1 if started is None else 0
+        # `Always` is the policy of servers, which wait for their program as on a cluster.
+        gives_up = self._policy == "OnFailure" and self._failed_starts >= _MOST_FAILED_STARTS
+        if self._may_start and not gives_up and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:
             self._may_start = False

@@ -11,6 +11,9 @@
     [volumes]
     datasets = "/mnt/datasets"                       # any volume of a manifest, by its name
 
+    [run]
+    pass-env = ["MY_TOKEN", "MYLIB_*"]               # variables of the calling shell that scripts get
+
     [local]
     level = "auto"                                   # auto, full, addresses, ports
     limits = "auto"                                  # auto, cgroup, poll, off
@@ -39,6 +42,7 @@ from tfjob.api.suggest import nearest
 from tfjob.local.state.errors import Refusal
 
 PROJECT_FILE = "tfjob.toml"
+PASSED = "pass-env"
 LEVELS = ("auto", "full", "addresses", "ports")
 LIMITS = ("auto", "cgroup", "poll", "off")
 
@@ -75,6 +79,7 @@ class Config:
 
     images: Mapping[str, ImageEntry] = field(default_factory=dict)
     volumes: Mapping[str, Path] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
     level: str = "auto"
     limits: str = "auto"
     log_max_bytes: int = 10 * 1024 * 1024
@@ -98,9 +103,11 @@ def overlay(config: Config, file: Path) -> Config:
     file = file.absolute()
     document = _read(file)
     _only_known(document, _TABLES, file, "")
-    images, volumes, local = (_table(document.get(name, {}), file, name) for name in _TABLES)
+    images, volumes, run, local = (_table(document.get(name, {}), file, name) for name in _TABLES)
     images = {name: _image(name, entry, file) for name, entry in images.items()}
     volumes = {name: _path(folder, file, f"volumes.{name}") for name, folder in volumes.items()}
+    _only_known(run, _RUN, file, "run")
+    passed = _words(run.get(PASSED, []), file, f"run.{PASSED}")
     _only_known(local, _LOCAL, file, "local")
     settings = {key: _LOCAL[key](value, file, f"local.{key}") for key, value in local.items()}
     # Entries of the later file come first: patterns are tried in this order.
@@ -108,6 +115,7 @@ def overlay(config: Config, file: Path) -> Config:
         config,
         images=images | {name: entry for name, entry in config.images.items() if name not in images},
         volumes={**config.volumes, **volumes},
+        pass_env=(*config.pass_env, *passed),
         files=(file, *config.files),
         **settings,
     )
@@ -264,7 +272,8 @@ def _flag(value: object, file: Path, key: str) -> bool:
 
 _Check = dict[str, "Callable[[object, Path, str], Any]"]
 
-_TABLES = dict.fromkeys(("images", "volumes", "local"))
+_TABLES = dict.fromkeys(("images", "volumes", "run", "local"))
+_RUN = dict.fromkeys((PASSED,))
 _IMAGE: _Check = {
     "python": _python,
     "virtualenv": _path,

@@ -6,11 +6,12 @@ import os
 import sqlite3
 from pathlib import Path
 
-from tfjob.durations import durations_from
 from tfjob.errors import UserError
 from tfjob.local.state import addresses
 
 SCHEMA = 2
+BUSY_SECONDS = 10.0
+"""How long a process waits while others write; a constant, because completion in a shell must not load `durations`."""
 LEAST_BYTES = 64 * 1024
 """The space that the journal and its shared memory need at first."""
 
@@ -119,7 +120,7 @@ def job_names(path: Path, namespace: str) -> list[str]:
 
 
 def _open_writable(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_patience(), isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         path.chmod(0o600)
         connection.execute("pragma journal_mode = wal")
@@ -129,10 +130,6 @@ def _open_writable(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _patience() -> float:
-    return durations_from(os.environ).database.total_seconds()
 
 
 def is_disk_full(path: Path) -> bool:
@@ -151,7 +148,7 @@ def _open_readable(path: Path) -> sqlite3.Connection:
     """Open read-only; without the journal if the disk has no room for its shared memory file."""
     reason: object = "it cannot be read"
     for options in ("mode=ro", "mode=ro&immutable=1"):
-        connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=_patience(), isolation_level=None)
+        connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             if _check_schema(connection, path) == 0:
                 connection.close()

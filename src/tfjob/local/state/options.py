@@ -20,6 +20,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     warm: bool | None = None
     volumes: dict[str, str] = {}
     environ: dict[str, str] = {}
+    pass_env: list[str] = []
+    env_files: list[str] = []
 
     def save(self, folder: Path) -> None:
         (folder / "options.json").write_bytes(msgspec.json.encode(self))

@@ -13,7 +13,7 @@ from typing import Any
 from tfjob.api.defaults import server_container, server_port, serves_by_default, training_container
 from tfjob.api.dialect import origin
 from tfjob.api.names import child_name
-from tfjob.api.types import DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, WORKER, TFJob
+from tfjob.api.types import DEFAULT_PORT, EVALUATOR, PORT_NAME, PS, REPLICA_TYPES, TF_CONFIG, WORKER, TFJob
 from tfjob.plan.facts.tasks import Task, replicas_of
 
 
@@ -21,7 +21,8 @@ def tf_configs(job: TFJob, tasks: Iterable[Task], cluster_domain: str = "") -> I
     """Yield the value of TF_CONFIG for each task, None if it gets none."""
     habits = origin(job)
     total = sum(replicas_of(job, replica_type) for replica_type in job.spec.tf_replica_specs)
-    needed = habits.tf_config and (total != 1 or habits.tf_config_for_one_replica)
+    always = habits.tf_config_for_one_replica or job.metadata.annotations.get(TF_CONFIG) == "always"
+    needed = habits.tf_config and (total != 1 or always)
     shared: dict[bool, str] = {}
     for task in tasks:
         if not needed:

@@ -151,7 +151,7 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
         soon = end.started is None or end.time - end.started <= durations.oom_window
         return not (soon and failure.task.name in status.oom_killed)
     if policy != "ExitCode":
-        return True  # the kubelet has given up on the pod
+        return habits.restarts_by_role or not _has_no_program(end)  # the kubelet has given up on the pod
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 

@@ -8,6 +8,7 @@ import yaml
 from support.golden import Wording
 from tfjob.api.manifest import loader
 from tfjob.api.manifest.script import MOST_BYTES, Counts, Script, documents, name_of, upload_problem
+from tfjob.api.types import TF_CONFIG
 from tfjob.errors import InvalidRequest
 
 COUNTS = {
@@ -34,7 +35,11 @@ NAMES = {
     "__main__.py": "main",
     "日本.py": "job",
     f"{'x' * 39}_{'y' * 40}.py": "x" * 39,
+    "-m pkg.train_mnist": "train-mnist",
+    "-m pkg.__main__": "pkg",
+    "-u src/train.py --file other.py": "train",
 }
+COMMANDS = {"bash scripts/train.sh": "train", "/opt/bin/Trainer --fast": "trainer"}
 
 
 @pytest.mark.parametrize("case", COUNTS)
@@ -51,12 +56,25 @@ def test_counts_that_make_no_job_are_refused(case: str, wording: Wording) -> Non
     wording(caught.value)
 
 
-@pytest.mark.parametrize("path", NAMES)
-def test_a_job_is_called_like_its_script(path: str) -> None:
-    assert name_of(path) == NAMES[path]
+@pytest.mark.parametrize("words", NAMES)
+def test_a_job_is_called_like_its_script(words: str) -> None:
+    assert name_of(["python", *words.split()]) == NAMES[words]
 
 
-@pytest.mark.parametrize("script", [Script("train.py", ["--epochs", "3"]), Script("train.py", text="print(1)\n")])
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_job_is_called_like_its_command(words: str) -> None:
+    assert name_of(words.split()) == COMMANDS[words]
+
+
+def test_a_single_worker_that_was_requested_gets_tf_config() -> None:
+    for counts, found in ((Counts(), None), (Counts(workers=1), "always"), (Counts(workers=2), None)):
+        (job,) = documents(Script(["python", "train.py"]), counts, "train")
+        assert job["metadata"].get("annotations", {}).get(TF_CONFIG) == found
+
+
+@pytest.mark.parametrize(
+    "script", [Script(["python", "train.py", "--epochs", "3"]), Script(["python", "train.py"], text="print(1)\n")]
+)
 @pytest.mark.parametrize("case", COUNTS)
 def test_every_manifest_is_valid(case: str, script: Script) -> None:
     """In its text too: what is printed is what runs."""
@@ -70,13 +88,13 @@ def test_every_manifest_is_valid(case: str, script: Script) -> None:
 
 def test_an_argument_reaches_the_script_as_it_was_written() -> None:
     """A manifest would read $(HOME) as a variable and $$ as a single $."""
-    (job,) = documents(Script("train.py", ["$(HOME)", "$$", "$HOME", "a b"]), Counts(), "train")
+    (job,) = documents(Script(["python", "train.py", "$(HOME)", "$$", "$HOME", "a b"]), Counts(), "train")
     command = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
     assert command == ["python", "train.py", "$$(HOME)", "$$$$", "$HOME", "a b"]
 
 
 def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> None:
-    config_map, job = documents(Script("src/train.py", text="print(1)\n"), Counts(), "train", "image:1")
+    config_map, job = documents(Script(["python", "src/train.py"], text="print(1)\n"), Counts(), "train", "image:1")
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     (container,) = pod["containers"]
     assert config_map["data"] == {"train.py": "print(1)\n"}

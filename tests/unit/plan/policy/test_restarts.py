@@ -96,6 +96,13 @@ def test_a_container_that_its_machine_could_not_start_is_tried_again() -> None:
     assert isinstance(judge(owner, ended), Again)
 
 
+def test_a_pod_that_was_given_up_because_its_program_is_missing_fails_the_job() -> None:
+    """Only the kubelet of this machine gives up a pod with `OnFailure`."""
+    owner = begun(job(worker=1, policy="OnFailure"))
+    ended = pod(owner, "worker-0").exited(127, 5, "StartError", "train: executable file not found in PATH")
+    assert isinstance(judge(owner, ended), Fail)
+
+
 # --- root cause -------------------------------------------------------------------------------------------------------
 
 
