@@ -30,8 +30,9 @@ KNOWN_ERRORS = (
         "ValueError: Attempt to convert a value (PerReplica:{...}) with an unsupported type",
         r"with an unsupported type \(<class '[\w.]*PerReplica'>\)",
         "`fit` of Keras 3 does not work under MultiWorkerMirroredStrategy with several workers.",
-        "Install tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training loop; `tfjob init multi-worker`"
-        " creates one.",
+        "On this machine, tfjob corrects Keras 3.12 to 3.15, unless TFJOB_KERAS_LAYER=0 is set. Elsewhere, install"
+        " tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training loop; `tfjob init multi-worker` creates"
+        " one.",
     ),
     KnownError(
         "keras-parameter-server",
@@ -70,8 +71,8 @@ KNOWN_ERRORS = (
         r"(?:<frozen os>|/os\.py)\", line \d+, in __getitem__\n(?: .*\n)*KeyError: '",
         "The program reads an environment variable that the replica does not have. A replica inherits only a few"
         " variables of your shell.",
-        "Set the variable under `env` of the container in the manifest. On this machine, `env` of the image entry in"
-        " `tfjob.toml` works too.",
+        "For a script, use --env NAME=VALUE, or --env NAME to pass the variable of your shell. In a manifest, set it"
+        " under `env` of the container.",
     ),
     KnownError(
         "address-in-use",
