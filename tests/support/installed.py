@@ -18,7 +18,7 @@ ORDINARY_UID = 54321
 SYSTEM_PYTHON = "/usr/bin/python3"
 SETTINGS = str(Path(__file__).parent / "settings")
 """XDG_CONFIG_HOME of the tests: fork servers end with their run."""
-PATIENT = ("fork_server_answer", "fork_ready", "fork_life", "helper_program", "database", "completion")
+PATIENT = ("fork_server_answer", "fork_ready", "fork_life", "helper_program", "completion")
 """Limits that a busy machine could reach although nothing is wrong."""
 
 
