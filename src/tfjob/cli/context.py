@@ -61,7 +61,8 @@ def place(value: str) -> On:
     try:
         return target.parse_target(value)
     except InvalidRequest as error:
-        raise click.BadParameter(error.message) from None
+        origin = " (from TFJOB_ON)" if os.environ.get("TFJOB_ON") == value else ""
+        raise click.BadParameter(f"{error.message}{origin}") from None
 
 
 on_option = click.option(
@@ -88,9 +89,8 @@ def namespace_option(text: str, default: str = "") -> Callable[[Command], Comman
 
 
 def place_options(command: Command) -> Command:
-    return on_option(
-        namespace_option("Namespace; default: `default`, on a cluster that of the kubeconfig context.")(command)
-    )
+    text = "Namespace. Default: `default`; on a cluster, the namespace of the kubeconfig context."
+    return on_option(namespace_option(text)(command))
 
 
 def job_options(command: Command) -> Command:

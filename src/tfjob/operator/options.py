@@ -137,7 +137,7 @@ class Options:
         "Fail a job if a Secret, an image or the like is still missing after this time.", timedelta(minutes=5), "AGE"
     )
     last_lines: bool = option("Keep the last log lines of a failed replica in the status.", True)
-    tf_image: str = option("Image of default parameter servers for jobs that name none.", "", "IMAGE")
+    tf_image: str = option("Image for a PS without a template, which runs a standard TensorFlow server.", "", "IMAGE")
     config_map: str = option(
         "ConfigMap in the operator's namespace with its configuration, such as accelerators.", CONFIG_MAP, "NAME"
     )

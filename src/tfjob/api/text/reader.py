@@ -332,6 +332,8 @@ def resolve(word: str) -> Scalar:
     return float(digits) if _FLOAT.fullmatch(digits) else word
 
 
+_NO_SPACE = re.compile(r"\s*(?:- )?(?:[\w./-]+(?=:[^\s/]))?(:|-)(?=[^\s-])")
+"""A line with a key or a dash that is not followed by a space, such as `replicas:1` or `-name: x`."""
 _NO_COLON = "could not find expected ':'"
 _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
@@ -343,6 +345,7 @@ _YAML_ERRORS = {
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
     "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
+    "did not find expected node content": "a value is missing here; remove a comma, or add the value",
     "cannot start any token": "a value cannot start with {here!r}; put it in quotes",
     "undefined tag handle": "a value cannot start with '!'; put it in quotes",
 }
@@ -368,6 +371,11 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
     spaces = len(here) - len(here.lstrip())
     if opened and spaces == opened.column and "expected key" in said:
         return "the line does not have the form 'key: value'", "check its quotes"
+    above = lines[line - 1] if line else ""
+    if "mapping values" in said and (cramped := _NO_SPACE.match(above)):
+        return f"line {line} has no space after '{cramped[1]}'", f"write '{cramped[1]} ' in '{above.strip()[:40]}'"
+    if "expected ',' or ']'" in said and "{" in here[: column + 1]:
+        return "'{' is not allowed in an unquoted value between brackets", 'put the value in quotes, such as "${steps}"'
     for pattern, explanation in _YAML_ERRORS.items():
         if re.search(pattern, said) and opened:
             message, _, hint = explanation.partition("; ")

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 )
 @click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in (--on local only).")
 @click.option(
-    "--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder as a volume (--on local only)."
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="Use FOLDER for the volume NAME (--on local).",
 )
 @namespace_option("Namespace for jobs that do not name one.")
 @output_option

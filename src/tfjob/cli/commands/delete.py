@@ -80,7 +80,7 @@ def _age(value: str) -> timedelta:
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @on_option
-@namespace_option("Namespace; default: all, on a cluster that of the kubeconfig context.")
+@namespace_option("Namespace. Default: all; on a cluster, the namespace of the kubeconfig context.")
 @output_option
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
     """Delete the records of finished runs, in all namespaces or in that of -n.

@@ -40,7 +40,9 @@ def init(template: str, folder: str, force: bool) -> None:
 
     target = Path(folder)
     # Jobs with the same name share storage: use the name of the folder if one was given.
-    job = name_of(f"{target.name}.py") if target.name.strip(".") else template
+    job = name_of([f"{target.name}.py"]) if target.name.strip(".") else template
+    if target.is_file():
+        raise InvalidRequest(f"'{target}' is a file, not a folder", "Name another folder.")
     files = _files(template, job)
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:

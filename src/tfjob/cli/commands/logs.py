@@ -37,7 +37,9 @@ def logs(
     namespace: str,
     output: str,
 ) -> None:
-    """Show the logs of all replicas in order of time, of one (worker-0), or of one container (worker-0/sidecar).
+    """Show the logs of all replicas, of one replica (worker-0) or of one container (worker-0/sidecar).
+
+    Lines of several replicas are in order of time.
 
     With -o json or -o yaml, every line becomes an object.
     """

@@ -24,7 +24,8 @@ def port_forward(name: str, ports: tuple[str, ...], address: str, on: On, namesp
     """Forward local ports to a pod, until Ctrl-C.
 
     NAME is JOB, JOB/worker-0 (one replica), deployment/NAME, service/NAME or pod/NAME. If there is no job with that
-    name, NAME and NAME/POD mean a Deployment. Each new connection goes to a pod that is ready at that moment.
+    name, NAME is a Deployment, and NAME/POD is one of its pods. Each new connection goes to a pod that is ready at that
+    moment.
 
     \b
     8080:6006   local port 8080 to port 6006 of the pod

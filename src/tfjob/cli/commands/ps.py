@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-a", "--all", "everything", is_flag=True, help="Include earlier runs, and runs of deleted jobs.")
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Include earlier runs of each job, even if its last run is deleted.",
+)
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C.")
 @place_options

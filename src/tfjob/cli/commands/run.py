@@ -44,6 +44,8 @@ class WithArguments(click.Command):
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
         ctx.params["arguments"] += tuple(program)
+        if ctx.params["module"].startswith("-"):
+            raise click.UsageError(f"-m needs the name of a module, not {ctx.params['module']!r}.", ctx)
         if not (ctx.params["file"] or ctx.params["module"] or program) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
@@ -78,7 +80,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
     click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
-    click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use a folder as a volume."),
+    click.option("--volume", "volumes", multiple=True, metavar="NAME=FOLDER", help="Use FOLDER for the volume NAME."),
     click.option(
         "--level",
         type=click.Choice(["auto", "full", "addresses", "ports"]),
@@ -211,9 +213,10 @@ def _print_started(records: Sequence[Record], output: str) -> None:
 @_options
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
-    """Run the jobs of a manifest, or a Python script, in the background (same as `tfjob run --detach`).
+    """Run the jobs of a manifest, or a program, in the background (same as `tfjob run --detach`).
 
-    On this machine, a Deployment that is already running is updated, as with `kubectl apply`.
+    If the manifest contains a Deployment that is already running on this machine, tfjob updates it, as `kubectl apply`
+    does.
     """
     code: int = context.invoke(run, dry_run=False, detach=True, plain=False, **options)
     return code

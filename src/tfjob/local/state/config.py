@@ -217,7 +217,8 @@ def _python(value: object, file: Path, key: str) -> str:
 
 def _words(value: object, file: Path, key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        hint = f'Write {key.rpartition(".")[2]} = ["python", "main.py"].'
+        example = '["MY_TOKEN"]' if key.endswith(PASSED) else '["python", "main.py"]'
+        hint = f"Write {key.rpartition('.')[2]} = {example}."
         raise ConfigError(file, "must be a list of strings", hint, key=key)
     return tuple(value)
 
