@@ -345,7 +345,7 @@ _YAML_ERRORS = {
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
     "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
-    "did not find expected node content": "a value is missing here; remove a comma, or add the value",
+    "did not find expected node content": "a value is missing here, or a bracket is not closed; check commas and brackets",
     "cannot start any token": "a value cannot start with {here!r}; put it in quotes",
     "undefined tag handle": "a value cannot start with '!'; put it in quotes",
 }

@@ -50,6 +50,10 @@ def value(text: str | bytes) -> Any:
         ("a:\n  <<: 3\n", (2, 3)),
         ('a:\n  b: "open\nc: 1\nd: ["e", "f"]\n', (2, 6)),
         ("a: 1\nkind TFJob\nb: 2\n", (2, 1)),
+        ("a:\n  b:1\n  c: 2\n", (3, 4)),
+        ("a:\n  -b: 1\n    c: 2\n", (3, 6)),
+        ("a: [b, ${c}]\n", (1, 9)),
+        ("a: [b,, c]\n", (1, 7)),
     ],
 )
 def test_each_fault_of_the_text_is_one_clear_problem_at_its_place(
