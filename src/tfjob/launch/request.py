@@ -241,7 +241,8 @@ def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
     for one in asked.env:
         name, separator, value = one.partition("=")
         if not NAME_OF_VARIABLE.fullmatch(name):
-            raise InvalidRequest(f"invalid argument --env {one}: use NAME=VALUE, or NAME for the value of the shell")
+            hint = "Use letters, digits and '_': --env NAME=VALUE, or --env NAME for the value of the shell."
+            raise InvalidRequest(f"--env {one}: '{name}' is not a valid name of a variable", hint)
         if not separator and name not in os.environ:
             raise InvalidRequest(f"--env {name}: this shell has no variable {name}", f"Set it: --env {name}=VALUE")
         if separator or cluster:

@@ -339,13 +339,13 @@ _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
-    "did not find expected key|expected <block end>": "the line does not belong to the block that starts on line"
-    " {opened}: that block is indented by {indent} spaces, this line by {spaces}; correct the indentation",
+    "did not find expected key|expected <block end>": "this line is indented by {spaces} spaces, but the line above"
+    " it by {above}, and the block that starts on line {opened} by {indent}; use one of these two",
     _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
     "'-' indicator|sequence entries are not allowed": "a list item ('- ') is not allowed here; check the indentation",
-    "did not find expected node content": "a value is missing here, or a bracket is not closed; check commas and brackets",
+    "expected node content": "a value is missing here, or a bracket is not closed; check commas and brackets",
     "cannot start any token": "a value cannot start with {here!r}; put it in quotes",
     "undefined tag handle": "a value cannot start with '!'; put it in quotes",
 }
@@ -380,5 +380,6 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
         if re.search(pattern, said) and opened:
             message, _, hint = explanation.partition("; ")
             known = {"opened": opened.line + 1, "indent": opened.column, "spaces": spaces}
+            known["above"] = len(above) - len(above.lstrip())
             return message.format(**known, here=here[column : column + 1]), hint
     return f"invalid YAML: {said}", ""

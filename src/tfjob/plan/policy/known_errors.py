@@ -30,9 +30,9 @@ KNOWN_ERRORS = (
         "ValueError: Attempt to convert a value (PerReplica:{...}) with an unsupported type",
         r"with an unsupported type \(<class '[\w.]*PerReplica'>\)",
         "`fit` of Keras 3 does not work under MultiWorkerMirroredStrategy with several workers.",
-        "On this machine, tfjob corrects Keras 3.12 to 3.15, unless TFJOB_KERAS_LAYER=0 is set. Elsewhere, install"
-        " tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training loop; `tfjob init multi-worker` creates"
-        " one.",
+        "On this machine, tfjob works around this in Keras 3.12 through 3.15, unless TFJOB_KERAS_LAYER=0 is set."
+        " Elsewhere, install tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training loop; `tfjob init"
+        " multi-worker` creates one.",
     ),
     KnownError(
         "keras-parameter-server",
