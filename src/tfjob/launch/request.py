@@ -250,7 +250,8 @@ def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
     if cluster and (secret := next(filter(SECRET_NAME.search, found), "")):
         raise InvalidRequest(
             f"{secret} looks like a secret, and a manifest would show its value",
-            "Use a Secret and secretKeyRef: write the manifest with --dry-run -o yaml and add it there.",
+            f"Run this command without {secret} and with --dry-run -o yaml > job.yaml. Then add {secret} to job.yaml,"
+            " with a secretKeyRef, and run job.yaml.",
         )
     return found
 

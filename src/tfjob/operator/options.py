@@ -142,7 +142,7 @@ class Options:
         "ConfigMap in the operator's namespace with its configuration, such as accelerators.", CONFIG_MAP, "NAME"
     )
     config_key: str = option(
-        "Key in that ConfigMap; if it is missing, the operator uses another known key or the only key.",
+        "Key in that ConfigMap. If there is only one key, the operator reads that one, whatever its name.",
         CONFIG_KEY,
         "KEY",
     )
@@ -199,7 +199,7 @@ class SelfTestOptions:
 
     image: str = option("Operator image.", "", "IMAGE", required=True)
     test_image: str = option(
-        "Image that trains with TensorFlow; default: the operator's image, whose replicas only connect to each other.",
+        "Image with TensorFlow for a job that trains. Default: the operator's image; replicas then only connect.",
         "",
         "IMAGE",
     )

@@ -44,8 +44,11 @@ class WithArguments(click.Command):
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
         ctx.params["arguments"] += tuple(program)
-        if ctx.params["module"].startswith("-"):
-            raise click.UsageError(f"-m needs the name of a module, not {ctx.params['module']!r}.", ctx)
+        module = ctx.params["module"]
+        if module.startswith("-") or "/" in module or is_script(module):
+            raise click.UsageError(f"-m needs the name of a module, such as pkg.train, not {module!r}.", ctx)
+        if module and is_script(ctx.params["file"]):
+            raise click.UsageError(f"-m {module} and {ctx.params['file']} are two programs: use one of them.", ctx)
         if not (ctx.params["file"] or ctx.params["module"] or program) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
