@@ -280,11 +280,11 @@ def _processes(home: Home, store: Store, prepared: Submission) -> list[dict[str,
             now=datetime.now(UTC),
             dry_run=True,
         )
-        shapes.append(_shape(owner, pod, peer, ready) | {"passed": sorted(host.passed)})
+        shapes.append(_shape(owner, pod, peer, ready, sorted(host.passed)))
     return shapes
 
 
-def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) -> dict[str, Any]:
+def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled, passed: list[str]) -> dict[str, Any]:
     """Describe a replica: `argv` and `env` as its processes get them, except for Secrets."""
     host, task = peer.ip, task_of(pod)
     ports = [one["containerPort"] for each in pod.spec["containers"] for one in each.get("ports") or ()]
@@ -300,6 +300,7 @@ def _shape(owner: TFJob | Deployment, pod: Pod, peer: Peer, ready: Assembled) ->
         "pod": pod.metadata.name,
         "listens": ", ".join(f"{host}:{peer.ports.get(number, number)}" for number in ports) or host,
         "restartPolicy": pod.spec["restartPolicy"],
+        "passed": passed,
         "containers": [
             {
                 "name": spec["name"],

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfjob.errors import InvalidRequest
-from tfjob.local.state.home import find_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.kube.access.config import Access
     from tfjob.kube.jobs.backend import SyncKubeBackend
+    from tfjob.local.state.home import Home
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def open_backend(
         return open_cluster(on, namespace, seconds)
     from tfjob.local.jobs.backend import open_backend as open_machine
 
-    return open_machine(find_home(os.environ), namespace, write=write)
+    return open_machine(_home(), namespace, write=write)
 
 
 def job_names(on: On, namespace: str, seconds: float | None) -> set[str]:
@@ -65,7 +65,7 @@ def job_names(on: On, namespace: str, seconds: float | None) -> set[str]:
             return {record.name for record in there.jobs()}
     from tfjob.local.state import database
 
-    return set(database.job_names(find_home(os.environ).database, namespace or "default"))
+    return set(database.job_names(_home().database, namespace or "default"))
 
 
 def probe_machine() -> None:
@@ -81,7 +81,7 @@ def connect(on: On, namespace: str) -> AbstractAsyncContextManager[Backend]:
         return connect_cluster(*_cluster(on, namespace))
     from tfjob.local.jobs.backend import connect as connect_machine
 
-    return connect_machine(find_home(os.environ), namespace, write=True)
+    return connect_machine(_home(), namespace, write=True)
 
 
 def _cluster(on: On, namespace: str) -> tuple[Access, str, str, Path]:
@@ -91,6 +91,12 @@ def _cluster(on: On, namespace: str) -> tuple[Access, str, str, Path]:
 
     access = config.load(on.context or None)
     # By server, because two contexts may share a cluster, and a context may change.
-    records = find_home(os.environ).path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
+    records = _home().path / "clusters" / sha256(access.server.encode()).hexdigest()[:12]
     elsewhere = f" -n {namespace}" if namespace not in ("", access.namespace) else ""
     return access, namespace, on.words + elsewhere, records
+
+
+def _home() -> Home:
+    from tfjob.local.state.home import find_home  # imported late: a client may only use a cluster
+
+    return find_home(os.environ)

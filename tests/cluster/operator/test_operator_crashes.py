@@ -26,6 +26,8 @@ from tfjob.api.types import TFJOBS
 pytestmark = pytest.mark.faults
 
 Object = dict[str, Any]
+NO_GRACE = {"evaluatorGraceSeconds": 0}
+"""The evaluators of these jobs never exit."""
 SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "ps": 1, "worker": 2}, "worker-1", "is killed"),
     ({"chief": 1, "worker": 2}, "chief-0", "is killed"),
@@ -75,7 +77,7 @@ def test_an_operator_killed_at_any_moment_loses_nothing_and_doubles_no_pod(
             strikes, ends = sorted(chance.randrange(kills) for _ in range(2))
             fates[name] = fate
             node.expect(name, replicas, task, fate, (strikes, ends))
-            quiet_room.create(job(name, policy="ExitCode", **replicas))
+            quiet_room.create(job(name, policy="ExitCode", run_policy=NO_GRACE, **replicas))
 
         killed = [f"{place}-{number}" for number in range(kills)]
         starting = set(chance.sample(killed, max(1, round(STARTING * kills))))

@@ -28,6 +28,8 @@ from tfjob.durations import USUAL
 pytestmark = pytest.mark.faults
 
 Object = dict[str, Any]
+NO_GRACE = {"evaluatorGraceSeconds": 0}
+"""The evaluators of these jobs never exit."""
 SHAPES: tuple[tuple[Object, str, str], ...] = (
     ({"chief": 1, "ps": 1, "worker": 2}, "worker-1", "is killed"),
     ({"chief": 1, "worker": 2}, "chief-0", "is killed"),
@@ -111,7 +113,7 @@ class Side:
         """One more job."""
         replicas, task, fate = SHAPES[number % len(SHAPES)]
         self.node.expect(named(number), replicas, task, fate)
-        self.place.create(job(named(number), policy="ExitCode", **replicas))
+        self.place.create(job(named(number), policy="ExitCode", run_policy=NO_GRACE, **replicas))
 
     def end_of(self, number: int, patience: float) -> Object:
         """What is said of a job that has ended."""

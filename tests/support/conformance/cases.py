@@ -86,6 +86,7 @@ CASES = [
                     "PS": replica("serve", "meet", "sleep", "3600"),
                     "Evaluator": replica("serve", "sleep", "3600"),
                 },
+                runPolicy={"evaluatorGraceSeconds": 0},
             )
         ],
         both(succeeded(), said("chief-0", "met 1")),
@@ -176,6 +177,7 @@ CASES = [
                         policy="Always",
                     ),
                 },
+                runPolicy={"evaluatorGraceSeconds": 0},
             )
         ],
         both(

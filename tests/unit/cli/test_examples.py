@@ -19,6 +19,7 @@ MEANINGS = {
     "-d": {"--detach"},
     "-f": {"--follow", "--force"},  # a log is followed, a file written over: no command has both
     "-h": {"--help"},
+    "-m": {"-m"},  # as in `python -m`
     "-n": {"--namespace"},
     "-o": {"--output"},
     "-p": {"-p", "--previous"},  # KEY=VALUE where a manifest is read; kubectl's letter in `logs`

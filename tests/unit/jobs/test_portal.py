@@ -41,7 +41,7 @@ class Counting:
 
 async def wait_for_ctrl_c() -> None:
     """Simulate Ctrl-C while the caller waits for this work: Python handles signals in the main thread."""
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # another thread would not wake it
     await asyncio.sleep(60)
 
 

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+_ALLOCATOR = "JE_ARROW_MALLOC_CONF"
 _LOOK = 1.0  # seconds between checks of the idle time, of the folder, and of the imported files
 
 
@@ -72,10 +73,15 @@ def _import_tensorflow(settings: dict[str, Any]) -> program.Imported:
     if sys.executable != settings["program"]:
         raise Unfit(f"{settings['program']} is a wrapper around {sys.executable}")
     before, born_with = _open_files(), dict(os.environ)
+    # TensorFlow imports pyarrow if pandas is installed, and its allocator would start a thread.
+    os.environ.setdefault(_ALLOCATOR, "background_thread:false")
     try:
         importlib.import_module("tensorflow")
     except ImportError as error:
         raise Unfit(f"{sys.executable} cannot import TensorFlow: {error}") from error
+    finally:
+        if _ALLOCATOR not in born_with:
+            del os.environ[_ALLOCATOR]
     if _open_files() != before:
         raise Unfit("importing TensorFlow left files open")
     for name in ("sitecustomize", "usercustomize"):

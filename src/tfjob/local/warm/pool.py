@@ -34,8 +34,6 @@ from tfjob.local.warm import policy
 MOST = 4
 """How many fork servers a user may have: each takes some 200 MB."""
 OLDEST_PYTHON = (3, 11)
-_NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-"""TensorFlow imports pyarrow if pandas is installed, and its allocator would start a thread: too dangerous to fork."""
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 _STATUS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
 
@@ -184,7 +182,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**self._env, **_NO_THREADS, processes.MARK: processes.BLANK_MARK},
+                env={**self._env, processes.MARK: processes.BLANK_MARK},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=inherited,
