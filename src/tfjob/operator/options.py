@@ -189,7 +189,7 @@ class Settings:
     pull_secret: str = option("Secret for pulling the image.", "", "NAME")
     gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
     tensorboard_image: str = option(
-        "TensorBoard image (default: tf-job-tensorboard in the registry and with the tag of --image).", "", "IMAGE"
+        "TensorBoard image. Default: tf-job-tensorboard, with the same registry and tag as --image.", "", "IMAGE"
     )
 
 

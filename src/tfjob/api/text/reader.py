@@ -339,8 +339,9 @@ _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
-    "did not find expected key|expected <block end>": "this line is indented by {spaces} spaces, but the line above"
-    " it by {above}, and the block that starts on line {opened} by {indent}; use one of these two",
+    "did not find expected key|expected <block end>": "this line is indented by {spaces} spaces, which matches no block"
+    ": the line above it has {above}, and the block that starts on line {opened} has {indent}"
+    "; correct this line or line {opened}",
     _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
@@ -372,8 +373,9 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
     if opened and spaces == opened.column and "expected key" in said:
         return "the line does not have the form 'key: value'", "check its quotes"
     above = lines[line - 1] if line else ""
-    if "mapping values" in said and (cramped := _NO_SPACE.match(above)):
-        return f"line {line} has no space after '{cramped[1]}'", f"write '{cramped[1]} ' in '{above.strip()[:40]}'"
+    suspect, number = (here, line + 1) if _NO_COLON in said else (above, line)
+    if ("mapping values" in said or _NO_COLON in said) and (cramped := _NO_SPACE.match(suspect)):
+        return f"line {number} has no space after '{cramped[1]}'", f"write '{cramped[1]} ' in '{suspect.strip()[:40]}'"
     if "expected ',' or ']'" in said and "{" in here[: column + 1]:
         return "'{' is not allowed in an unquoted value between brackets", 'put the value in quotes, such as "${steps}"'
     for pattern, explanation in _YAML_ERRORS.items():
@@ -381,5 +383,5 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
             message, _, hint = explanation.partition("; ")
             known = {"opened": opened.line + 1, "indent": opened.column, "spaces": spaces}
             known["above"] = len(above) - len(above.lstrip())
-            return message.format(**known, here=here[column : column + 1]), hint
+            return message.format(**known, here=here[column : column + 1]), hint.format(**known)
     return f"invalid YAML: {said}", ""

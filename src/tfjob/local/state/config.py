@@ -160,7 +160,12 @@ def _read(file: Path) -> dict[str, Any]:
         found = file.stat()
         return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(file, f"is not valid TOML: {error}") from None
+        hint = (
+            'Put names with "/", ":" or "*" in quotes, as in [images."NAME"].'
+            if "table declaration" in str(error)
+            else ""
+        )
+        raise ConfigError(file, f"is not valid TOML: {error}", hint) from None
     except UnicodeDecodeError:
         raise ConfigError(file, "is not a UTF-8 text file") from None
     except OSError as error:
