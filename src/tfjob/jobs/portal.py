@@ -10,15 +10,18 @@ It also works if the calling thread has a running event loop, as in a notebook.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Self, TypeVar
 
 from tfjob.jobs.sync_backend import Caller
 
 T = TypeVar("T")
+_SLICE = 0.5
+"""Seconds of one wait: a signal that arrives just before a wait begins takes effect only when the wait ends."""
 
 
 class Portal(Caller):
@@ -47,28 +50,26 @@ class Portal(Caller):
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine. Ctrl-C cancels it and waits for its end; a second Ctrl-C does not wait."""
-        outcome: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
+        finished = SimpleQueue[None]()
 
         def start() -> None:
             tasks.append(self._loop.create_task(work))
-            tasks[0].add_done_callback(lambda task: _transfer(task, outcome))
+            tasks[0].add_done_callback(lambda _: finished.put(None))
 
         def cancel() -> None:
-            if tasks:
-                tasks[0].cancel()
-            else:  # interrupted before it was queued
-                work.close()
-                outcome.set_exception(asyncio.CancelledError())
+            if not tasks:  # interrupted before it was queued
+                start()
+            tasks[0].cancel()
 
         try:
             # This thread may be interrupted before the call returns, although the work has been queued.
             self._loop.call_soon_threadsafe(start)
-            return outcome.result()
+            return _result(tasks, finished)
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(cancel)
         try:
-            result = outcome.result()
+            result = _result(tasks, finished)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         self._owes_interrupt = True
@@ -97,10 +98,12 @@ class Portal(Caller):
             await self._closing.wait()
 
 
-def _transfer(task: asyncio.Task[T], outcome: Future[T]) -> None:
-    if task.cancelled():
-        outcome.set_exception(asyncio.CancelledError())
-    elif error := task.exception():
-        outcome.set_exception(error)
-    else:
-        outcome.set_result(task.result())
+def _result(tasks: Sequence[asyncio.Task[T]], finished: SimpleQueue[None]) -> T:
+    """Wait for a task of another thread, which fills the queue at its end, and return the result of the task.
+
+    Ctrl-C interrupts the wait within `_SLICE`. A queue, unlike an event or a future, stays intact if that happens.
+    """
+    while not (tasks and tasks[0].done()):
+        with suppress(Empty):
+            finished.get(timeout=_SLICE)
+    return tasks[0].result()

@@ -139,7 +139,9 @@ def test_work_may_answer_a_ctrl_c_itself() -> None:
         assert portal.call(work()) == "interrupted"
 
 
-def test_a_second_ctrl_c_does_not_wait() -> None:
+@pytest.mark.parametrize("_", range(20))
+def test_a_second_ctrl_c_does_not_wait(_: int) -> None:
+    """The signals arrive while the main thread starts to wait: without slices, one of a few waits would not end."""
     released = threading.Event()
 
     async def work() -> None:
