@@ -108,7 +108,7 @@ def _container_problems(container: Mapping[str, Any], path: Path) -> Iterator[Pr
         yield problem_at((*path, "workingDir"), f"must be an absolute path, not {container['workingDir']!r}")
     yield from _env_problems(container.get("env", []), (*path, "env"))
     yield from _port_problems(container.get("ports", []), (*path, "ports"))
-    yield from _resource_problems(container.get("resources", {}), (*path, "resources"))
+    yield from resource_problems(container.get("resources", {}), (*path, "resources"))
 
 
 def _env_problems(env: Iterable[Mapping[str, Any]], path: Path) -> Iterator[Problem]:
@@ -140,7 +140,8 @@ def _port_problems(ports: Iterable[Mapping[str, Any]], path: Path) -> Iterator[P
         yield from _twice(name, names, (*where, "name"), "a port")
 
 
-def _resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+def resource_problems(resources: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    """Return the problems of the limits and requests of a container or a claim."""
     amounts: dict[tuple[str, str], Fraction] = {}
     for group in ("limits", "requests"):
         for name, quantity in resources.get(group, {}).items():

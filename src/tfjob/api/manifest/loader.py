@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tfjob.api import deployments, services
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
+from tfjob.api.pod_validation import resource_problems
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.schema.checker import QUOTE, Schema, pod_definitions
 from tfjob.api.suggest import suggestion
@@ -250,17 +251,25 @@ def read_object(manifest: Mapping[str, Any], filled: Collection[Path] = ()) -> t
     kind: str = manifest["kind"]
     checked = _object_schema().check(manifest, kind, filled)
     value: dict[str, Any] = checked.value
-    problems = [*checked.problems, *_name_problems(value.get("metadata", {}))]
+    problems = list(checked.problems)
+    if isinstance(manifest.get("metadata", {}), dict):
+        problems += _name_problems(value.get("metadata", {}))
     if kind in ("ConfigMap", "Secret"):
         problems += _data_problems(value)
     if kind == DEPLOYMENT and not errors(problems):
         problems += deployments.problems(value.get("spec", {}))
     if kind == "Service" and not errors(problems):
         problems += services.problems(value)
-    if kind == "PersistentVolumeClaim" and not value.get("spec", {}).get("accessModes"):
-        hint = "write [ReadWriteOnce], or [ReadWriteMany] for several nodes"
-        problems.append(Problem("spec.accessModes", "is missing", hint))
+    if kind == "PersistentVolumeClaim" and not errors(problems):
+        problems += _claim_problems(value.get("spec", {}))
     return value, problems
+
+
+def _claim_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    if not spec.get("accessModes"):
+        hint = "write [ReadWriteOnce], or [ReadWriteMany] for several nodes"
+        yield Problem("spec.accessModes", "is missing", hint)
+    yield from resource_problems(spec.get("resources") or {}, ("spec", "resources"))
 
 
 def _name_problems(metadata: Mapping[str, Any]) -> list[Problem]:

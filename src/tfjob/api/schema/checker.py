@@ -40,6 +40,8 @@ _Ancestors = tuple[tuple[str, Path], ...]
 _MISSING: Any = object()
 UNKNOWN_FIELD, EMPTY = "unknown field", "is empty"
 QUOTE = "put it in quotes"
+_KEY_WITHOUT_SPACE = re.compile(r"[A-Za-z][\w.-]*:(?=\S)(?!//)")
+"""The key of a `name:mnist`, which YAML reads as one string."""
 _MOST_LEVELS = 5
 MOST_SUGGESTIONS = 20
 """A suggestion takes milliseconds, and a value with more unknown fields belongs to another schema anyway."""
@@ -260,6 +262,8 @@ def _mapping_hint(value: Any) -> str:
         return "remove the '- ' before its fields"
     if value is None:
         return "remove the empty item"
+    if isinstance(value, str) and (key := _KEY_WITHOUT_SPACE.match(value)):
+        return f"write a space after '{key[0]}'"
     return ""
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from tfjob.api import quantity
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Store
 
@@ -87,7 +86,7 @@ class Claims:
             created=known.record.created if known else now,
             declared=True,
             access_modes=list(spec.get("accessModes") or []),
-            size=_size(name, spec),
+            size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage") or ""),
         )
         return self._write(namespace, name, record)
 
@@ -156,17 +155,6 @@ def check(document: Mapping[str, Any]) -> None:
         if spec.get(field):
             text = f"claim '{name}': {field} is not supported on this machine"
             raise ClaimError(text, "Copy the files into the claim yourself.")
-
-
-def _size(name: str, spec: Mapping[str, Any]) -> str:
-    asked = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if asked is None:
-        return ""
-    try:
-        quantity.parse(asked)
-    except ValueError as error:
-        raise ClaimError(f"claim '{name}': spec.resources.requests.storage: {error}") from None
-    return str(asked)
 
 
 def _record_file(folder: Path) -> Path:

@@ -119,7 +119,6 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path, namespace: str, name: st
         {"accessModes": ["Sometimes"]},
         {"volumeMode": "Block"},
         {"dataSource": {"kind": "VolumeSnapshot"}},
-        {"resources": {"requests": {"storage": "much"}}},
     ],
 )
 def test_what_a_folder_cannot_be_is_refused(tmp_path: Path, spec: dict[str, Any], wording: Wording) -> None:
