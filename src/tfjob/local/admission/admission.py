@@ -145,11 +145,13 @@ def unknown_volumes(
     templates = [replica.template or {} for replica in replicas] + [one["spec"]["template"] for one in deployments]
     groups = [(template.get("spec") or {}).get("volumes") or [] for template in templates]
     groups += [job.spec.tensor_board.volumes for job in jobs if job.spec.tensor_board is not None]
-    known = {JOB_VOLUME, *(volume.get("name", "") for volumes in groups for volume in volumes)}
+    known = {volume.get("name", "") for volumes in groups for volume in volumes}
+    of_manifest = f"its volumes: {_words(known)}" if known else "it declares no volumes"
+    hint = f"{of_manifest}; {JOB_VOLUME} is the storage that tfjob adds to every job"
     return [
-        Problem("", f"--volume {name}: the manifest has no volume of that name", f"known volumes: {_words(known)}")
+        Problem("", f"--volume {name}: the manifest has no volume of that name", hint)
         for name in mapping
-        if name not in known
+        if name not in {JOB_VOLUME, *known}
     ]
 
 
