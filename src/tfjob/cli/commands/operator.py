@@ -159,7 +159,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 @click.option(
     "--crd-only",
     is_flag=True,
-    help="Print only the CRDs (with --namespace-only: only the versions that need no webhook).",
+    help="Print only the CRDs; with --namespace-only, those that an administrator installs for it.",
 )
 @options_of(Settings)
 @_API_VERSIONS

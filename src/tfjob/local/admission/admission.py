@@ -234,8 +234,10 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
             message = f"tfjob does not run images on this machine, which has no {file}"
-            hint = f"choose a folder of this machine that contains {file.name}, in tfjob.toml:\n"
-            hint += f'[images."{container.get("image")}"]\nfolders = {{ "{file.parent}" = "FOLDER" }}'
+            hint = (
+                f"choose a folder of this machine that contains {file.name}, in the file tfjob.toml of your project:\n"
+                f'[images."{container.get("image")}"]\nfolders = {{ "{file.parent}" = "FOLDER" }}'
+            )
             is_mappable = file.parent != Path("/")
             yield _warning((*at, "command", number), message, hint if is_mappable else "change the command")
 

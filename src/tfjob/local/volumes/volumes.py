@@ -167,7 +167,7 @@ def _source(volume: Mapping[str, Any], context: Context, made: Volumes) -> _Sour
     if kind not in _KINDS:
         raise VolumeError(
             f"volume '{name}': {kind} volumes are not supported on this machine",
-            f"Choose a folder to mount instead: --volume {name}=FOLDER, or in tfjob.toml:\n"
+            f"Choose a folder to mount instead: --volume {name}=FOLDER, or in the file tfjob.toml of your project:\n"
             f'[volumes]\n{name} = "FOLDER"',
         )
     return _KINDS[kind](name, details, context, made)
