@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +72,27 @@ def test_forked_trainings_give_the_result_of_a_cold_one(warm: WarmPods, program:
     assert [run.status()["cold"] for run in runs] == [{}, {}, {}]
     assert {one["result"] for one in found} == {cold["result"]}
     assert len({cold["drawn"], *(one["drawn"] for one in found)}) == 4
+
+
+@pytest.mark.long
+@HERE
+def test_forks_start_warm_although_tensorflow_imports_pyarrow(warm: WarmPods, tmp_path: Path) -> None:
+    """Its allocator starts a thread when it is imported, and a process with threads must not fork."""
+    warm.python = _with_pyarrow(tmp_path / "virtualenv")
+    (tmp_path / "train.py").write_text("import sys, tensorflow\nprint('result', 'pyarrow' in sys.modules)\n")
+    run = warm.launch("train.py", cwd=tmp_path)
+    assert said(run) == {"result": "True"}
+    assert run.status()["cold"] == {}
+
+
+def _with_pyarrow(folder: Path) -> Path:
+    """Return the Python of a virtualenv with pandas and pyarrow and the packages of the tests, for a download of 60 MB."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    packages = ["pandas==2.3.3", "pyarrow==22.0.0", "python-dateutil", "pytz", "tzdata", "six"]
+    subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--no-deps", *packages], check=True)
+    site = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+    (folder / site / "tests.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "python"
 
 
 @pytest.mark.long
