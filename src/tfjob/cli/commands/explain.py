@@ -41,14 +41,15 @@ OOM kill too.
 Without parameter servers, the chief, master and workers are a gang: they restart together, because collectives cannot
 continue without a member. With parameter servers, only the lost replicas restart. `spec.restartScope: Task | Gang`
 overrides this.
-After a failure that looks permanent, the job waits 15 s for the root cause (5 s with parameter servers on the same
-node). If another replica was lost or killed before or at the same time as the failure, it is the cause, and the
-replicas restart.
+After a failure that looks permanent, the job waits 15 s for the root cause (5 s with parameter servers, if the cause
+cannot be on another node). If another replica was lost or killed before or at the same time as the failure, it is the
+cause, and the replicas restart.
 Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
-restart. Replicas back off separately; a gang backs off as one. A replica that may have failed because of another waits
-at least as long as that replica.
+restart. Every replica has its own delay; a gang shares one. If a replica may have failed because of another one, it
+waits at least as long as that one.
 An error does not fail the job if another replica was still waiting to restart, or had restarted less than a minute
-earlier, because the error may follow from that. The replica restarts, which does not count against backoffLimit.
+earlier, because its absence may have caused the error. The replica with the error restarts, which does not count
+against backoffLimit.
 COUNTS shows whether a restart counts against `runPolicy.backoffLimit`. Without a backoffLimit, restarts are unlimited.
 
 For a TfJob of tensorflow.org/v1alpha1, the replica type decides, and the restartPolicy of the template is ignored.
