@@ -86,7 +86,7 @@ def test_forks_start_warm_although_tensorflow_imports_pyarrow(warm: WarmPods, tm
 
 
 def _with_pyarrow(folder: Path) -> Path:
-    """Return the Python of a virtualenv with pandas and pyarrow and the packages of the tests, for a download of 60 MB."""
+    """Return the Python of a virtualenv with pandas and pyarrow and the packages of the tests: a 60 MB download."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     packages = ["pandas==2.3.3", "pyarrow==22.0.0", "python-dateutil", "pytz", "tzdata", "six"]
     subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--no-deps", *packages], check=True)
