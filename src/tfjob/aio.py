@@ -47,6 +47,7 @@ class Options(TypedDict, total=False):
     no_limits: bool
     cpu: bool
     warm: bool
+    share_storage: bool
 
 
 class LogOptions(TypedDict, total=False):

@@ -10,7 +10,7 @@ from tfjob.durations import USUAL, Durations
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.kind import MachineTFJobKind, TFJobKind, TfJobKind
 
-MACHINE_SETTINGS = Settings(storage_for_all=True, local_tensorboard=True)
+MACHINE_SETTINGS = Settings(storage_for_all=True, local_tensorboard=True, reports_every_exit=True)
 """The settings on this machine: each job has storage, whether its manifest names the volume or not."""
 
 

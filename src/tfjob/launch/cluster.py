@@ -39,6 +39,7 @@ ONLY_LOCAL = {
     "level": "--level",
     "no_limits": "--no-limits",
     "cpu": "--cpu",
+    "share_storage": "--share-storage",
 }
 """The fields of a request that only apply to this machine, in addition to `warm`."""
 UID = "(set by the cluster)"

@@ -126,9 +126,9 @@ class DrivenJobs:
             for driver in self._drivers:
                 driver.store.close()
 
-    def stop(self) -> None:
-        for driver in self._drivers:
-            driver.stop()
+    def stop(self) -> float:
+        """Stop all jobs; return the seconds after which replicas that still run are killed."""
+        return max(driver.stop() for driver in self._drivers)
 
     def kill(self) -> None:
         """Kill all replicas that are stopping."""

@@ -138,9 +138,11 @@ class FollowedJobs:
         async with self.backend.backend.reconnect() as here:
             await asyncio.gather(*(job.follow(here, on_change, measure=measure) for job in self.jobs))
 
-    def stop(self) -> None:
+    def stop(self) -> float:
+        """Stop following; no replica is killed."""
         if self._following is not None:
             self._following.cancel()
+        return 0.0
 
     def kill(self) -> None:
         """Do nothing: the jobs continue."""

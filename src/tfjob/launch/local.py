@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,16 @@ from tfjob.jobs.backend import Record
 from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
-from tfjob.launch.request import Request, manifest_text, names_from_shell, pairs, read_request, without_secrets
+from tfjob.launch.request import (
+    Request,
+    manifest_text,
+    names_from_shell,
+    names_of_script,
+    pairs,
+    read_request,
+    source_folder,
+    without_secrets,
+)
 from tfjob.local.admission import admission, missing
 from tfjob.local.inputs import environment, gpus
 from tfjob.local.inputs.images import chosen_interpreter
@@ -92,6 +102,7 @@ class LocalJobs(Prepared):
 
 
 def prepare(request: Request) -> LocalJobs:
+    request, note = named(request)
     data, manifest = read_request(request)
     placed = place(request, manifest)
     kept = without_secrets(data, manifest)
@@ -99,9 +110,11 @@ def prepare(request: Request) -> LocalJobs:
     return LocalJobs(
         manifest=partial(manifest_text, request, data, manifest),
         warnings=check([*manifest.problems, *placed.problems]),
-        notes=placed.notes,
+        notes=[*placed.notes, *([note] if note else [])],
         submissions=[
-            Submission(owner.object, owner.services, objects, kept, placed.options, placed.config)
+            Submission(
+                owner.object, owner.services, objects, kept, placed.options, placed.config, request.share_storage
+            )
             for owner in placed.owners
         ],
         attached_warnings=[
@@ -110,6 +123,26 @@ def prepare(request: Request) -> LocalJobs:
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         ],
     )
+
+
+def named(request: Request) -> tuple[Request, str]:
+    """Return a request with the default name of its script, and a note if that is not just the name of the script.
+
+    The name belongs to the folder of the script: jobs of other folders have other names, storage and runs.
+    """
+    if not request.is_program or request.name:
+        return request, ""
+    candidates, source = names_of_script(request), str(source_folder(request))
+    with open_machine(write=False) as (home, store):
+        namespace = request.namespace or DEFAULT_NAMESPACE
+        sources = {name: submission.sources_of(home, store, namespace, name) for name in candidates}
+    own = [name for name in candidates if sources[name] == {source}]
+    shared = [name for name in candidates if source in sources[name]]
+    free = [name for name in candidates if not sources[name]]
+    chosen = next(iter([*own, *shared, *free]), candidates[-1])
+    plain, others = candidates[0], " and ".join(sorted(sources[candidates[0]]))
+    note = f"the job is named {chosen}, because {plain} belongs to {others}" if chosen != plain else ""
+    return replace_fields(request, name=chosen), note
 
 
 def place(request: Request, manifest: Manifest) -> Placement:
@@ -134,6 +167,7 @@ def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
     logger.debug("project folder %s, level %s, limits %s", project, choice.level, choice.limits)
     options = Options(
         project=str(project),
+        source=str(source_folder(request)),
         level=choice.level,
         limits=choice.limits,
         python=python,
@@ -332,7 +366,7 @@ class Submitted:
 def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attached: bool) -> list[Started]:
     """Store all jobs, or none if one is rejected or this is interrupted."""
     for one in submissions:
-        submission.refuse_if_taken(store, one)
+        submission.refuse_if_taken(home, store, one)
     started = []
     with ExitStack() as undo:
         for one in submissions:
@@ -340,6 +374,13 @@ def submit(home: Home, store: Store, submissions: Sequence[Submission], *, attac
             undo.callback(remove_run, store, started[-1].run)
         undo.pop_all()
     return started
+
+
+def foreign_storage(prepared: LocalJobs) -> list[submission.ForeignStorage]:
+    """Return an error for each job whose storage contains files of a job in another folder."""
+    with open_machine(write=False) as (home, _):
+        found = [submission.foreign_storage(home, one) for one in prepared.submissions]
+    return [error for error in found if error is not None]
 
 
 def start(prepared: LocalJobs) -> list[Submitted]:

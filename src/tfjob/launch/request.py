@@ -49,7 +49,9 @@ class ScriptRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """A manifest or a script with its target and options; `python` to `cpu`, and `warm`, only apply to this machine."""
+    """A manifest or a script with its target and options; `python` to `cpu`, `warm` and `share_storage` are for this
+    machine.
+    """
 
     file: str
     parameters: Sequence[str] = ()
@@ -62,6 +64,7 @@ class Request:
     cpu: bool = False
     script: ScriptRequest = field(default_factory=ScriptRequest)
     warm: bool | None = None
+    share_storage: bool = False
     target: On = field(default_factory=On)
 
     @property
@@ -197,6 +200,19 @@ def request_of(file: str, namespace: str, target: On, options: Mapping[str, Any]
 
 def is_script(file: str) -> bool:
     return file.endswith(tuple(INTERPRETERS))
+
+
+def source_folder(request: Request) -> Path:
+    """Return the folder to which jobs belong: that of the script or manifest, else the working folder."""
+    is_file = request.file not in ("", "-") and not request.script.module
+    return (Path(request.file).parent if is_file else Path()).resolve()
+
+
+def names_of_script(request: Request) -> list[str]:
+    """Return possible names for the job of a script, the best one first."""
+    from tfjob.api.manifest.script import name_of, names_in
+
+    return names_in(source_folder(request), name_of(_command(request)))
 
 
 def script_manifest(request: Request) -> bytes:

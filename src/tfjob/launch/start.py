@@ -29,6 +29,10 @@ def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], l
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 
+    if is_placed and not request.target.cluster:
+        from tfjob.launch import local
+
+        request, _ = local.named(request)
     _, manifest = load(request)
     problems = list(manifest.problems)
     if is_placed and not manifest.errors:

@@ -24,6 +24,7 @@ TFJOB_SUCCEEDED, HAS_SUCCEEDED = "TFJobSucceeded", "TFJob {namespace}/{name} suc
 TFJOB_FAILED, HAS_FAILED = "TFJobFailed", "TFJob {namespace}/{name} has failed because {why}."
 
 EVERY_REPLICA_DONE, REPLICA_DONE = "every replica exited 0", "{replica} exited 0"
+STOPPED_DONE = "every replica exited 0 when the job was stopped"
 REPLICAS_DONE = "all {count} {kind} replicas exited 0"
 
 # --- why a job failed or restarts -------------------------------------------------------------------------------------

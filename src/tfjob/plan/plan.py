@@ -81,7 +81,8 @@ def _plan(job: TFJob, observed: Observation, now: datetime, settings: Settings) 
     remembered = record.remember(this, status, views)
     if remembered != status:
         views = survey(job, status := remembered, observed, now)
-    rule = success.rule_met(job, members(status.completed_indexes))
+    meets = success.rule_met_at_stop if record.is_stopping(this) else success.rule_met
+    rule = meets(job, members(status.completed_indexes))
     if rule is not None:
         counted = evaluation.counts_at_success(job, summary.counted(job, status, views))
         if until := evaluation.wait_until(job, views, now):
@@ -203,9 +204,13 @@ def _evaluating(this: Pass, status: TFJobStatus, rule: str, until: datetime) -> 
 
 def _succeeded(this: Pass, status: TFJobStatus, rule: str) -> JobPlan:
     text = events.about(this.job, events.HAS_SUCCEEDED, rule=rule)
+    listed = status.conditions
+    if conditions.is_true(listed, conditions.SUSPENDED):
+        reason = events.TFJOB_SUCCEEDED
+        listed = conditions.with_condition(listed, conditions.SUSPENDED, this.now, text, status="False", reason=reason)
     status = replace(
         status,
-        conditions=conditions.with_condition(status.conditions, conditions.SUCCEEDED, this.now, text),
+        conditions=conditions.with_condition(listed, conditions.SUCCEEDED, this.now, text),
         state=conditions.SUCCEEDED,
         reason="",
         message=rule,
@@ -261,7 +266,8 @@ def _after_the_end(this: Pass) -> JobPlan:
     status = _cleaning(this, this.job.status)
     actions, later = ([], []) if record.is_adopted(status) else _clean_up(this)
     expiry = run_policy.expiry(this.job, status)
-    if expiry and expiry <= this.now and not this.job.spec.run_policy.suspend:
+    is_suspended = this.job.spec.run_policy.suspend and not run_policy.is_stopped(this.job)
+    if expiry and expiry <= this.now and not is_suspended:
         actions.append(DeleteOwner())
     return JobPlan(status, actions, again_at=_soonest([expiry, *later], this.now))
 

@@ -19,6 +19,8 @@ from tfjob.plan.facts.task_state import End, TaskState, end_of
 from tfjob.plan.facts.tasks import GANG, TASK, Task, attempt_of, desired, gang_types, members, ranges, restarts_in_place
 from tfjob.plan.policy import backoff
 from tfjob.plan.policy.restarts import Again, settling_time
+from tfjob.plan.policy.run_policy import is_stopped
+from tfjob.plan.policy.success import exited_at_stop
 from tfjob.plan.policy.verdict import verdict
 
 OOM_NAMES = 64
@@ -62,12 +64,24 @@ def created(job: TFJob, now: datetime) -> TFJobStatus:
     return replace(job.status, observed_generation=job.metadata.generation, conditions=listed)
 
 
+def is_stopping(this: Pass) -> bool:
+    """Return whether an earlier pass has stopped the job, and every exit of its replicas is seen.
+
+    A replica that exits 0 now may not be done with its work, so one replica no longer decides. If all of them exit 0,
+    nothing is left to continue.
+    """
+    has_begun = is_stopped(this.job) and this.job.status.state == conditions.SUSPENDED
+    return has_begun and this.settings.reports_every_exit
+
+
 def remember(this: Pass, status: TFJobStatus, views: Sequence[TaskState]) -> TFJobStatus:
     """Record what this pass sees for the first time: pods, completed tasks and restarts in place."""
     wanted = frozenset(desired(this.job))
     started, completed = members(status.started), members(status.completed_indexes)
     seen = {view.task for view in views if view.pod}
     done = {view.task for view in views if view.end and view.end.succeeded}
+    if is_stopping(this):
+        done |= exited_at_stop(this.job, views)
     if surplus := (started | completed) - wanted:
         # If the job is scaled up again, a pod that still terminates must not count as the new one.
         status = _runs_again(status, surplus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,22 @@ def test_delete_says_which_earlier_runs_of_the_name_are_kept(cli: CommandLine) -
     assert "fails.1" in shown
     assert "tfjob prune" in shown
     cli.golden("delete-earlier-runs", shown + cli("delete", "fails.1"), exact=True)
+
+
+def test_a_stopped_job_has_succeeded_if_all_replicas_exit_0(cli: CommandLine, tmp_path: Path) -> None:
+    """`suspend` never ends a job, and neither does the stop of a job with a replica that was killed."""
+    script = tmp_path / "nice.sh"
+    script.write_text('trap "exit $1" TERM; [ $TF_CONFIG ]; echo up; while :; do sleep 0.05; done')
+    for command, code, state in (
+        ("suspend", "0", "Suspended"),
+        ("stop", "143", "Suspended"),
+        ("stop", "0", "Succeeded"),
+    ):
+        cli("submit", str(script), "--workers", "2", "--", code)
+        wait_until(lambda: cli("logs", "nice").count("up") == 2, 60)
+        ended = cli(command, "nice")
+        assert json.loads(cli("status", "nice", "-o", "json"))["state"] == state
+        if state == "Succeeded":
+            cli.golden("stop-succeeded", ended)
+            assert "Succeeded" in cli("resume", "nice", code=2)
+        cli("delete", "nice")

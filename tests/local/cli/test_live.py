@@ -18,6 +18,7 @@ NUMBERS = (
     (r" +(\d+%|-) +\d+\.\d MiB", "     N%     N.N MiB"),
     (r"(?<=· )\d+s$", "Ns"),
     (r"(in|after) [0-9.]+s:", r"\1 Ns:"),
+    (r"\d+ s left", "N s left"),
     (r"ready>.*\n", ""),
 )
 """What differs between runs; everything else must be at its place."""
@@ -34,7 +35,7 @@ print()
 """
 
 
-def manifest(name: str, script: str, workers: int) -> str:
+def manifest(name: str, script: str, workers: int, grace: int = 1) -> str:
     """A job of workers that run a script in Python or a shell."""
     program = "python3" if "import" in script else "sh"
     return f"""
@@ -47,7 +48,7 @@ spec:
       replicas: {workers}
       template:
         spec:
-          terminationGracePeriodSeconds: 1
+          terminationGracePeriodSeconds: {grace}
           containers: [{{name: tensorflow, image: example.com/it, command: [{program}, {name}.txt]}}]
 """
 
@@ -64,10 +65,12 @@ def environment(cli: CommandLine) -> dict[str, str]:
     return {name: value for name, value in cli.environment().items() if name != "COLUMNS"}
 
 
-def run(cli: CommandLine, terminal: Tmux, folder: Path, name: str, script: str, workers: int = 1) -> None:
+def run(
+    cli: CommandLine, terminal: Tmux, folder: Path, name: str, script: str, workers: int = 1, grace: int = 1
+) -> None:
     """Type the command that runs a job."""
     (folder / f"{name}.txt").write_text(script)
-    (folder / f"{name}.yaml").write_text(manifest(name, script, workers))
+    (folder / f"{name}.yaml").write_text(manifest(name, script, workers, grace))
     terminal.type(f"clear; tmux clear-history; {' '.join(cli.tool.command)} run {name}.yaml --no-limits; echo code $?")
 
 
@@ -136,6 +139,38 @@ def is_whole(screen: str) -> bool:
     """Return whether half of 24 rows is the panel: headline, titles, eight replicas, the count of the rest, a hint."""
     panel = r"── many .*\n  REPLICA .*\n(  worker-\d+ +[A-Z].*\n){8}  … 42 more: .*\nCtrl-C .*\n"
     return screen.count("── many") == 1 and re.search(panel, screen) is not None
+
+
+PATIENT = """
+trap 'until [ -e go ]; do sleep 0.1; done; echo saved; exit 0' TERM
+echo up
+while :; do sleep 0.1; done
+"""
+
+
+def test_after_ctrl_c_the_view_counts_down_and_replicas_that_exit_0_make_the_job_succeed(
+    cli: CommandLine, tmp_path: Path, window: Tmux
+) -> None:
+    run(cli, window, tmp_path, "patient", PATIENT, workers=2, grace=100)
+    window.wait_for(r"worker-1 +\| up")
+    window.wait_for(r"── patient · Running 2/2")
+    window.press("C-c")
+    seconds = window.wait_for(r"^stopping, ([1-9]\d) s left, Ctrl-C again kills$")[1]
+    window.wait_for(rf"^stopping, (?!100|{seconds})\d+ s left, Ctrl-C again kills$")
+    (tmp_path / "go").touch()
+    window.wait_for("code 0$")
+    cli.golden("live-80-stopped", shown(window.everything()), exact=True)
+    assert is_as_found(window)
+
+
+def test_a_second_ctrl_c_says_that_it_kills(cli: CommandLine, tmp_path: Path, window: Tmux) -> None:
+    run(cli, window, tmp_path, "patient", PATIENT, grace=100)
+    window.wait_for(r"worker-0 +\| up")
+    window.press("C-c")
+    window.wait_for(r"stopping, \d+ s left")
+    window.press("C-c")
+    window.wait_for("code 130$")
+    assert "tfjob resume patient" in window.everything()
 
 
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(cli: CommandLine, tmp_path: Path, window: Tmux) -> None:

@@ -13,6 +13,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -103,7 +104,8 @@ def test_ctrl_c_stops_in_order_and_the_job_can_be_resumed(on_terminal: Open, cli
     terminal.type(CTRL_C)
     assert terminal.end() == 130
     assert "| \x1b[0mstopped" in terminal.screen.replace("|\x1b[0m ", "| \x1b[0m"), "colours on a terminal"
-    cli.golden("run-interrupted", notices(terminal.screen, "Ctrl-C again", "tfjob resume sleeper"), exact=True)
+    told = notices(terminal.screen, "Ctrl-C again", "tfjob resume sleeper")
+    cli.golden("run-interrupted", re.sub(r"\d+ s left", "N s left", told), exact=True)
     assert processes_of(cli.home) == []
     (job,) = json.loads(cli("ps", "-o", "json"))["items"]
     assert (job["state"], job["reason"]) == ("Suspended", "Stopped")
@@ -172,6 +174,27 @@ def test_kill_9_of_the_background_driver_is_healed_by_the_next_command(sleeper: 
     assert "Running" in sleeper("ps")
     wait_until(lambda: len(drivers(sleeper)) == 1, 60)
     assert json.loads(sleeper("status", "sleeper", "-o", "json"))["restarts"] == 0
+
+
+def test_storage_of_another_folder_is_used_only_after_a_yes(
+    on_terminal: Open, cli: CommandLine, tmp_path: Path
+) -> None:
+    scripts = [tmp_path / name / "note.sh" for name in ("one", "two")]
+    for script in scripts:
+        script.parent.mkdir()
+        script.write_text("ls $TFJOB_CHECKPOINT_DIR; touch $TFJOB_CHECKPOINT_DIR/kept")
+    cli("run", str(scripts[0]))
+    words = ("run", str(scripts[1]), "--name", "note")
+    for answer, code in (("n", 2), ("y", 0)):
+        terminal = on_terminal(cli, *words)
+        terminal.wait_for("[y/N]")
+        assert str(scripts[0].parent) in terminal.screen
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+        assert ("kept" in terminal.screen.partition("[y/N]")[2]) == (code == 0)
+    terminal = on_terminal(cli, *words)
+    assert terminal.end() == 0
+    assert "[y/N]" not in terminal.screen, "asked once"
 
 
 def test_deleting_a_running_job_asks_on_a_terminal_and_takes_no_for_an_answer(

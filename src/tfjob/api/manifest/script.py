@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from hashlib import sha256
+from pathlib import PurePath, PurePosixPath
 from typing import Any
 
 from tfjob.api.types import API_VERSION, CHIEF, CONTAINER_NAME, EVALUATOR, KIND, PS, TF_CONFIG, WORKER
@@ -19,6 +20,8 @@ IMAGE = "tensorflow/tensorflow"
 """The default image of a script's manifest. Local runs use the local Python instead."""
 LONGEST_NAME = 40
 """The maximum length of a job name that is made from a script's name; replica names are longer."""
+DIGEST = 6
+"""Hexadecimal digits that tell two folders of the same name apart."""
 SCRIPT_FOLDER = "/opt/tfjob-script"
 """The mount path of the ConfigMap with the script."""
 MOST_BYTES = 1_000_000
@@ -73,6 +76,14 @@ def name_of(command: Sequence[str]) -> str:
     else:
         program = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
     return possible_name(PurePosixPath(program).stem)[:LONGEST_NAME].rstrip("-") or "job"
+
+
+def names_in(folder: PurePath, name: str) -> list[str]:
+    """Return possible names for a job of a folder, from the shortest to one that no other folder has."""
+    longer = f"{name}-{possible_name(folder.name) or 'job'}"[:LONGEST_NAME].rstrip("-")
+    digest = sha256(str(folder).encode()).hexdigest()[:DIGEST]
+    unique = f"{longer[: LONGEST_NAME - DIGEST - 1].rstrip('-')}-{digest}"
+    return [name, longer, unique]
 
 
 def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:

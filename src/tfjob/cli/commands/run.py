@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +28,7 @@ from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
+    from tfjob.launch.local import LocalJobs
 
 
 class WithArguments(click.Command):
@@ -97,6 +99,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
         "default: those that import TensorFlow.",
     ),
+    click.option("--share-storage", is_flag=True, help="Use a job's storage even if a job of another folder wrote it."),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
     namespace_option("Namespace for jobs that do not name one."),
@@ -152,6 +155,7 @@ def _run_here(request: Request, mode: str, output: str) -> int:
         print_processes(prepared, output)
         return exit_codes.SUCCEEDED
     with exit_codes.name_in_use(lambda namespace: "" if namespace == "default" else f" -n {namespace}"):
+        prepared = _agreed_storage(prepared)
         if mode != "detach":
             from tfjob.cli.terminal.attach import attach
             from tfjob.launch import drive
@@ -170,6 +174,18 @@ def _run_here(request: Request, mode: str, output: str) -> int:
         submitted = [one for one in submitted if one.is_updated is None]
     _print_started([one.record for one in submitted], output)
     return exit_codes.SUCCEEDED
+
+
+def _agreed_storage(prepared: LocalJobs) -> LocalJobs:
+    """Ask whether jobs may use storage of another folder; without a terminal, the submission refuses it."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return prepared
+    from tfjob.launch import local
+
+    for foreign in local.foreign_storage(prepared):
+        if not click.confirm(f"{foreign.message}. Use them?", err=True):
+            raise foreign
+    return replace(prepared, submissions=[replace(one, shares_storage=True) for one in prepared.submissions])
 
 
 def _run_there(request: Request, mode: str, output: str) -> int:

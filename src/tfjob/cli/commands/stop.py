@@ -29,9 +29,7 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
             if not no_wait:
                 there.wait_until_stopped(record)
                 record = there.refresh(record) or record
-            done = f"is being {reason.lower()}" if no_wait else f"is {reason.lower()}"
-            resume = f"tfjob resume {record.name}{record.options}"
-            print_job(record, output, f"{record.name} {done}. To continue it: {resume}")
+            print_job(record, output, _result(record, reason, is_done=not no_wait))
 
     return command
 
@@ -40,7 +38,8 @@ stop = _suspending(
     "stop",
     "Stopped",
     "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. On this "
-    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name.",
+    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name. A job on this "
+    "machine whose replicas all exit 0 has succeeded.",
 )
 suspend = _suspending(
     "suspend",
@@ -85,6 +84,15 @@ def scale(job: str, counts: tuple[str, ...], on: On, namespace: str, output: str
         scaled(record.object, wanted)  # reject invalid counts before anything is sent
         record = there.change(record, lambda stored: scaled(stored, wanted))
         print_job(record, output, f"{record.name} scaled to {' '.join(counts)}")
+
+
+def _result(record: Record, reason: str, *, is_done: bool) -> str:
+    if record.is_finished:
+        from tfjob.cli.terminal.result import ending
+
+        return ending(record)  # its replicas had no work left
+    done = f"is {reason.lower()}" if is_done else f"is being {reason.lower()}"
+    return f"{record.name} {done}. To continue it: tfjob resume {record.name}{record.options}"
 
 
 def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]:

@@ -6,7 +6,9 @@ On this machine, this process drives the jobs, and Ctrl-C stops them. On a clust
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tfjob.launch.follow import FollowedJobs
 
 STOPS = "Ctrl-C stops the job (tfjob resume continues it); a second Ctrl-C kills it"
+KILLS = "killing the replicas"
 DETACHES = "Ctrl-C detaches; the job keeps running"
 LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -67,10 +70,13 @@ async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
             screen.leave()
         elif interrupts > 1:
             attached.kill()
+            screen.hint = lambda: KILLS
         else:
+            seconds = attached.stop()
+            until = time.monotonic() + seconds
             if not attached.detaches:
-                screen.tell("stopping; press Ctrl-C again to kill")
-            attached.stop()
+                screen.tell(_stopping(until))
+                screen.hint = lambda: _stopping(until)
 
     def stop_servers() -> None:
         """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs run to their end.
@@ -92,3 +98,7 @@ async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
             is_over = True
             screen.hurries = interrupts > 0
     return attached.detaches and screen.hurries
+
+
+def _stopping(until: float) -> str:
+    return f"stopping, {max(0, math.ceil(until - time.monotonic()))} s left, Ctrl-C again kills"

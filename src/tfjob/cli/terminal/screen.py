@@ -100,7 +100,7 @@ class Screen:
     def __init__(self, shown: Sequence[Shown], *, plain: bool = False, hint: str = "") -> None:
         """Show a live view if the output can, unless `plain`; `hint` is its last line."""
         self._shown = shown
-        self._hint = hint
+        self.hint: Callable[[], str] = lambda: hint
         stream = sys.stdout
         self._writer: Writer | None = None
         self._view: terminal.Terminal | None = None
@@ -252,7 +252,7 @@ class Screen:
         from tfjob.cli.terminal.panel import paint, panel
 
         jobs = [one.snapshot() for one in self._shown]
-        painted = paint(panel(jobs, datetime.now(UTC), *size, self._hint), colour=self._colour)
+        painted = paint(panel(jobs, datetime.now(UTC), *size, self.hint()), colour=self._colour)
         self._size, self._next = size, time.monotonic() + self.clock
         view.show(lines, painted)
 

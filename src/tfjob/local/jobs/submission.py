@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from msgspec.structs import asdict, replace
 
-from tfjob.api.objects import JOB_VOLUME, Deployment, ObjectMeta, OwnerReference, Service
+from tfjob.api.objects import JOB_VOLUME, Deployment, ObjectMeta, OwnerReference, Service, own_claim_name
 from tfjob.api.types import TFJob
 from tfjob.controller.cluster import AlreadyExists
 from tfjob.controller.kind import INTERRUPTED, STOPPED, SUSPEND_REASON, Key
@@ -25,7 +27,7 @@ from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import Home, write_whole
 from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store
-from tfjob.local.volumes.claims import Claims
+from tfjob.local.volumes.claims import Claim, Claims
 from tfjob.local.volumes.job_storage import filled_claim
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.build.pods import service
@@ -43,11 +45,28 @@ class Submission:
     manifest: bytes
     options: Options
     config: Config
+    shares_storage: bool = False
+
+    @property
+    def mapped(self) -> Set[str]:
+        """The volumes for which the user has chosen a folder."""
+        return {*self.config.volumes, *self.options.volumes}
+
+
+class ForeignStorage(Refusal):
+    """The storage of a job contains files of a job in another folder."""
+
+    def __init__(self, name: str, claim: Claim) -> None:
+        folders = " and ".join(claim.record.sources)
+        super().__init__(
+            f"the storage of '{name}' ({claim.folder}) contains files of a job in {folders}",
+            "Choose another name with --name, or use the same files with --share-storage.",
+        )
 
 
 def submit(home: Home, store: Store, submission: Submission, *, attached: bool) -> Started:
     owner, options = submission.owner, submission.options
-    refuse_if_taken(store, submission)
+    refuse_if_taken(home, store, submission)
     replaced = store.current(Key(owner.metadata.namespace, owner.metadata.name, owner.kind))
     keep_objects(home, store, submission.objects, owner.metadata.namespace)
     started = start_run(home, store, owner, submission.manifest, options, attached=attached)
@@ -59,7 +78,7 @@ def submit(home: Home, store: Store, submission: Submission, *, attached: bool) 
             store.add_event(started.run.uid, "RunReplaced", message, warning=False, now=datetime.now(UTC))
         if isinstance(owner, TFJob):
             _reserve_addresses(store, started.run, options)
-            _report_filled_storage(home, store, started.run, {*submission.config.volumes, *options.volumes})
+            _report_filled_storage(home, store, started.run, submission.mapped)
     except BaseException:
         os.close(started.lock)
         remove_run(store, started.run)
@@ -79,8 +98,8 @@ def _keep_service(store: Store, service: Service, run: Run) -> None:
         raise
 
 
-def refuse_if_taken(store: Store, submission: Submission) -> None:
-    """Raise NameInUse or Refusal if the name of the owner or of one of its Services is taken."""
+def refuse_if_taken(home: Home, store: Store, submission: Submission) -> None:
+    """Raise NameInUse or Refusal if the owner's name, its storage or the name of one of its Services is taken."""
     namespace, name, kind = submission.owner.metadata.namespace, submission.owner.metadata.name, submission.owner.kind
     for other in TYPES.keys() - {kind}:
         found = store.current(Key(namespace, name, other))
@@ -91,6 +110,8 @@ def refuse_if_taken(store: Store, submission: Submission) -> None:
     if run is not None and _is_in_use(run):
         state = owner_of(run).status.state or "Pending"
         raise NameInUse(name, namespace, state, run.created, can_change=_can_change(run))
+    if foreign := foreign_storage(home, submission):
+        raise foreign
     for one in submission.services:
         _refuse_service(store, one.metadata, run)
 
@@ -117,7 +138,7 @@ def running_server(store: Store, submission: Submission) -> Run | None:
     if run is None or not isinstance(owner, Deployment) or not _can_change(run):
         return None
     before, after = asdict(Options.load(run.folder)), asdict(submission.options)
-    changed = [name for name in after if name not in ("environ", "pass_env") and after[name] != before[name]]
+    changed = [name for name in after if name not in ("environ", "pass_env", "source") and after[name] != before[name]]
     if run.decode(Deployment).spec["selector"] != owner.spec["selector"]:
         changed.append("spec.selector")
     if changed:
@@ -180,12 +201,8 @@ def _reserve_addresses(store: Store, run: Run, options: Options) -> None:
 
 
 def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str]) -> None:
-    """Record an event if the job's storage contains files: a job of that name in another project may have left them."""
-    if JOB_VOLUME in mapped:
-        return  # the user has chosen the folder
-    job = job_of(run)
-    storage = storage_of(job, for_all=True) or ({}, {})
-    claim = filled_claim(storage, job.metadata.namespace, Claims(home.claims))
+    """Record an event if the job's storage contains files, such as those of the last run."""
+    claim = _filled_storage(home, job_of(run), mapped)
     if claim is not None:
         elsewhere = "" if claim.namespace == "default" else f" -n {claim.namespace}"
         message = (
@@ -193,3 +210,30 @@ def _report_filled_storage(home: Home, store: Store, run: Run, mapped: Set[str])
             f" tfjob volume delete {claim.name}{elsewhere}"
         )
         store.add_event(run.uid, "StorageFilled", message, warning=False, now=datetime.now(UTC))
+
+
+def _filled_storage(home: Home, job: TFJob, mapped: Set[str]) -> Claim | None:
+    """Return the claim that is a job's storage if it contains files, unless the user has chosen another folder."""
+    if JOB_VOLUME in mapped:
+        return None
+    return filled_claim(storage_of(job, for_all=True) or ({}, {}), job.metadata.namespace, Claims(home.claims))
+
+
+def foreign_storage(home: Home, submission: Submission) -> ForeignStorage | None:
+    """Return the error for a job whose storage was written from other folders only; None if it may use the storage."""
+    job, source = submission.owner, submission.options.source
+    if submission.shares_storage or not isinstance(job, TFJob):
+        return None
+    claim = _filled_storage(home, job, submission.mapped)
+    is_foreign = claim is not None and claim.record.sources and source not in claim.record.sources
+    return ForeignStorage(job.metadata.name, claim) if claim and is_foreign else None
+
+
+def sources_of(home: Home, store: Store, namespace: str, name: str) -> set[str]:
+    """Return the folders from which jobs of a name were submitted; without those that older releases did not record."""
+    claim = Claims(home.claims).find(namespace, own_claim_name(name))
+    found = set(claim.record.sources if claim else ())
+    for folder in store.folders(namespace, name):
+        with suppress(OSError, msgspec.DecodeError):
+            found.add(Options.load(folder).source)
+    return found - {""}

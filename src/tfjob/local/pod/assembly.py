@@ -31,6 +31,7 @@ class Machine:
     level: pod_spec.Level
     limits: pod_spec.Limits
     project: Path
+    source: str
     python: Path | None
     cpu: bool
     warm: bool | None
@@ -90,6 +91,8 @@ def assemble(
     fresh = [] if dry_run else volumes.prepare(resolved, context, now)
     for name in () if dry_run else variables:
         job_storage.make_folders(variables[name].declared, resolved.mounts[name])
+    if not dry_run:
+        job_storage.record_source(context, machine.source)
     # Users need no note about the claims that tfjob creates for the storage of jobs.
     own = {own_claim_name(owner.name) for owner in pod.metadata.owner_references}
     undeclared = [claim for claim in fresh if claim.name not in own]

@@ -86,6 +86,7 @@ def machine_with(home: Home, options: Options, references: References, settings:
         level=options.level,
         limits=options.limits,
         project=Path(options.project),
+        source=options.source,
         python=Path(options.python) if options.python else None,
         cpu=options.cpu,
         warm=options.warm,

@@ -47,6 +47,8 @@ class LocalCluster:
         self._on_news = on_news
         self._looked = asyncio.Event()
         self._seen: dict[str, tuple[int, int]] = {}
+        self._leaving: dict[str, dict[str, str]] = {}
+        """By owner, the version of each deleted pod that the last pass over the owner has read."""
 
     def look(self) -> None:
         self._looked.set()
@@ -71,7 +73,11 @@ class LocalCluster:
     async def children(self, child: type[Child], key: Key, owner: OwnerObject) -> list[Child]:
         kind = self._by_type.get(child)
         if kind is None:
-            return self.store.children(child, owner.metadata.uid)
+            found = self.store.children(child, owner.metadata.uid)
+            if child is Pod:
+                leaving = (one.metadata for one in found if one.metadata.deletion_timestamp)
+                self._leaving[owner.metadata.uid] = {one.uid: one.resource_version for one in leaving}
+            return found
         return [decode_readable(kind, stored) for stored in self.store.owned(kind.resource.kind, owner.metadata.uid)]
 
     async def create(self, child: Object) -> None:
@@ -86,6 +92,11 @@ class LocalCluster:
         elif isinstance(child, Service):
             self._lease(child)
         self.store.create_child(child)
+
+    def has_read(self, pod: Pod) -> bool:
+        """Return whether a pass over the owner of a deleted pod has read the present version of the pod."""
+        read = self._leaving.get(pod.metadata.owner_references[0].uid, {})
+        return read.get(pod.metadata.uid) == pod.metadata.resource_version
 
     async def update(self, child: Object) -> None:
         """Write the spec of an owner that another owner owns; no other children are updated."""

@@ -23,7 +23,7 @@ from tfjob.controller.actions import Event
 from tfjob.controller.controller import Controller
 from tfjob.controller.kind import STOPPED, Kind
 from tfjob.durations import durations_from
-from tfjob.local.pod.assembly import Machine
+from tfjob.local.pod.assembly import Machine, grace_of
 from tfjob.local.pod.machine import machine_of
 from tfjob.local.pod.network import LOOPBACK, Network, is_forwarded
 from tfjob.local.run.cluster import LocalCluster
@@ -96,6 +96,7 @@ class Driver:
             lifeline=run.folder / "lifeline" if attached else None,
             publish=lambda owner, event: self.cluster.publish_about(owner.uid, event),
             is_finished=self._is_finished,
+            has_read=self.cluster.has_read,
             warm=WarmStart(home, machine, durations) if machine.warm is not False else None,
             durations=durations,
         )
@@ -132,13 +133,15 @@ class Driver:
             self._tidy()
             tick()
 
-    def stop(self, reason: str = STOPPED) -> None:
-        """Suspend the run, so that its pods end gracefully and `resume` can continue it."""
+    def stop(self, reason: str = STOPPED) -> float:
+        """Suspend the run, so that its pods end gracefully; return the seconds after which the last one is killed."""
+        pods = [pod for pod, _ in self._pods() if pod.status.phase not in ("Succeeded", "Failed")]
         try:
             suspend(self.store, self.uid, self.controller.kinds[self.kind], reason)
         except sqlite3.Error as error:
             self._complain("stop", error)
             self._given_up = True
+        return max((grace_of(pod.spec) for pod in pods), default=0.0)
 
     def kill(self) -> None:
         """End all stopping replicas immediately."""

@@ -27,6 +27,7 @@ from tfjob.api.objects import (
     PodStatus,
 )
 from tfjob.controller.actions import LOG_LOST, Event
+from tfjob.controller.kind import STOPPED, SUSPEND_REASON
 from tfjob.durations import USUAL, Durations
 from tfjob.local.inputs import gpus, keras_layer
 from tfjob.local.inputs.images import ImageError
@@ -97,6 +98,7 @@ class Kubelet:
     lifeline: Path | None
     publish: Callable[[Run, Event], None]
     is_finished: Callable[[Run], bool]
+    has_read: Callable[[Pod], bool] = lambda pod: True
     warm: WarmStart | None = None
     durations: Durations = USUAL
     hurry: bool = False
@@ -118,7 +120,7 @@ class Kubelet:
             watched.run = run
             if pod.metadata.deletion_timestamp is not None:
                 self._end(pod, watched)
-            elif pod.status.phase not in ("Succeeded", "Failed"):
+            elif not _has_ended(pod):
                 if was_launched(watched.folder):
                     self._report(pod, watched)
                     continue
@@ -210,7 +212,7 @@ class Kubelet:
     def _is_live(self, pod: Pod) -> bool:
         """Return whether a pod, of any run, has processes or is about to start them."""
         run = self.store.run(pod.metadata.owner_references[0].uid)
-        if run is None or pod.status.phase in ("Succeeded", "Failed"):
+        if run is None or _has_ended(pod):
             return False
         folder = pod_folder(run.folder, pod)
         return supervisor.alive(folder) if was_launched(folder) else is_driven(run)
@@ -265,12 +267,23 @@ class Kubelet:
                 supervisor.stop(folder, self._grace(pod, watched.run))
                 watched.stopping, watched.hurried = True, self.hurry
             return
+        if was_launched(folder) and self._needs_end(pod, watched.run):
+            if not _has_ended(pod):
+                self._report(pod, watched)
+            return
         sweep(pod)
         clean(folder)
         self.store.remove_child(pod.metadata.uid)
         if TEMPLATE_HASH in pod.metadata.labels:
             self.network.release(pod)
         self._watched.pop(pod.metadata.uid, None)
+
+    def _needs_end(self, pod: Pod, run: Run) -> bool:
+        """Return whether a pass must still see how a pod has ended: a stopped run succeeds if all of its pods did."""
+        owner = run.stored.metadata
+        if owner.annotations.get(SUSPEND_REASON) != STOPPED or owner.deletion_timestamp is not None:
+            return False
+        return not (_has_ended(pod) and self.has_read(pod))
 
     def _grace(self, pod: Pod, run: Run) -> float | None:
         """Return how long a pod may take to stop; None for the period of the manifest."""
@@ -308,6 +321,10 @@ class Kubelet:
         if news.message not in watched.told:
             watched.told.add(news.message)
             self.publish(owner or watched.run, news)
+
+
+def _has_ended(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def conditions(pod: Pod, status: PodStatus, now: datetime) -> list[PodCondition]:

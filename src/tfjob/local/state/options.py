@@ -10,9 +10,14 @@ from tfjob.local.sandbox.pod_spec import Level, Limits
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the command line; `level` and `limits` are resolved before the run starts and never change."""
+    """The options of the command line; `level` and `limits` are resolved before the run starts and never change.
+
+    Relative paths and `tfjob.toml` belong to the folder `project`; the name and the storage of a job to the folder
+    `source`, which older releases did not record.
+    """
 
     project: str
+    source: str = ""
     level: Level
     limits: Limits
     python: str = ""

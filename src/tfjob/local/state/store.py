@@ -151,6 +151,11 @@ class Store:
         condition = "(:namespace is null or namespace = :namespace) and (current or :all)"
         return self._runs(condition, {"namespace": namespace, "all": everything})
 
+    def folders(self, namespace: str, name: str) -> list[Path]:
+        """Return the folders of all runs of a name."""
+        query = "select folder from runs join objects using (uid) where namespace = ? and name = ?"
+        return [Path(folder) for (folder,) in self.connection.execute(query, (namespace, name))]
+
     def tree(self, root: str, *, everything: bool = False) -> list[Run]:
         """Return the current runs of a root, or all, the root first."""
         condition, values = "runs.root = :root and (current or :all)", {"root": root, "all": everything}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Store
@@ -31,12 +32,16 @@ class ClaimError(Refusal):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is recorded about a claim: its requested `size`, and whether a document `declared` it."""
+    """What is recorded about a claim: its requested `size`, and whether a document `declared` it.
+
+    `sources` are the folders of the scripts and manifests whose jobs used it as their storage.
+    """
 
     created: datetime
     declared: bool = False
     access_modes: list[str] = []
     size: str = ""
+    sources: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,15 @@ class Claims:
             declared=True,
             access_modes=list(spec.get("accessModes") or []),
             size=str(((spec.get("resources") or {}).get("requests") or {}).get("storage") or ""),
+            sources=known.record.sources if known else [],
         )
         return self._write(namespace, name, record)
+
+    def add_source(self, namespace: str, name: str, source: str) -> None:
+        """Record that a job of this folder uses a claim as its storage, if the claim exists."""
+        claim = self.find(namespace, name)
+        if claim is not None and source not in claim.record.sources:
+            self._write(namespace, name, replace(claim.record, sources=[*claim.record.sources, source]))
 
     def all(self) -> list[Claim]:
         return [

@@ -12,7 +12,7 @@ from tfjob.api.objects import JOB_FOLDERS, JOB_VOLUME, own_claim_name
 from tfjob.controller.kind import Key
 from tfjob.local.state.store import Store
 from tfjob.local.volumes.claims import Claim, Claims, claim_users
-from tfjob.local.volumes.volumes import Mount, VolumeError
+from tfjob.local.volumes.volumes import Context, Mount, VolumeError
 
 
 def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
@@ -27,6 +27,16 @@ def make_folders(variables: Mapping[str, str], mounts: Iterable[Mount]) -> None:
                     folder.mkdir(parents=True, exist_ok=True)
                 except OSError as error:
                     raise VolumeError(f"cannot create {folder}: {error.strerror}") from None
+
+
+def record_source(context: Context, source: str) -> None:
+    """Record the folder of a job, if it is known, in the claim that a pod uses as the job's storage."""
+    pod = context.pod
+    volumes: list[dict[str, Any]] = pod.spec.get("volumes") or []
+    volume = next((one for one in volumes if one["name"] == JOB_VOLUME), {})
+    claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+    if claim and source and JOB_VOLUME not in context.mapping:
+        context.claims.add_source(pod.metadata.namespace, claim, source)
 
 
 Storage = tuple[dict[str, Any], dict[str, Any]]

@@ -25,7 +25,8 @@ class Settings:
     name. Default parameter servers run in `tf_image` if a job names no image, and run `server_program` instead of ours
     if it is set. With `storage_for_all`, a job has storage even if it does not name the volume. With
     `local_tensorboard`, a TensorBoard is a Python program on this machine instead of an image, and ends with its job.
-    Only tests change `durations`.
+    With `reports_every_exit`, a pass sees how each deleted pod has ended before the pod is gone. Only tests change
+    `durations`.
     """
 
     cluster_domain: str = ""
@@ -38,6 +39,7 @@ class Settings:
     tensorboard_image: str = TENSORBOARD_IMAGE
     storage_for_all: bool = False
     local_tensorboard: bool = False
+    reports_every_exit: bool = False
     durations: Durations = USUAL
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from tfjob.api.types import TFJob, TFJobStatus
-from tfjob.controller.kind import SUSPEND_REASON
+from tfjob.controller.kind import STOPPED, SUSPEND_REASON
 from tfjob.plan.facts.conditions import FAILED, SUCCEEDED
 
 LONGEST_SECONDS = 10**9
@@ -28,6 +28,11 @@ def over_backoff_limit(job: TFJob, status: TFJobStatus) -> bool:
     """Return whether restarts in place, which the kubelet decides, have exceeded `backoffLimit`."""
     limit = job.spec.run_policy.backoff_limit
     return limit is not None and status.retries > limit
+
+
+def is_stopped(job: TFJob) -> bool:
+    """Return whether a user has stopped the job with Ctrl-C or `tfjob stop`, and not suspended it in another way."""
+    return job.spec.run_policy.suspend and job.metadata.annotations.get(SUSPEND_REASON) == STOPPED
 
 
 def suspended(job: TFJob, reason: str) -> TFJob:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
 from tfjob.api.types import CHIEF, MASTER, WORKER, TFJob
 from tfjob.plan import events
-from tfjob.plan.facts.tasks import Task, chief_of, desired, replicas_of
+from tfjob.plan.facts.task_state import TaskState
+from tfjob.plan.facts.tasks import Task, chief_of, desired, policy_of, replicas_of
 
 ALL_WORKERS = "AllWorkers"
 
@@ -28,6 +29,19 @@ def rule_met(job: TFJob, completed: Set[Task]) -> str | None:
     if job.spec.success_policy != ALL_WORKERS and Task(WORKER, 0) in completed:
         return events.REPLICA_DONE.format(replica="worker-0")
     return _all(job, WORKER, completed)
+
+
+def exited_at_stop(job: TFJob, views: Iterable[TaskState]) -> set[Task]:
+    """Return the tasks that exited 0 while their pods were deleted; one with `Always` is never done."""
+    leaving = (view for view in views if view.pod and view.pod.metadata.deletion_timestamp)
+    ends = ((view.task, view.container.state.terminated) for view in leaving if view.container)
+    return {task for task, end in ends if end and end.exit_code == 0 and policy_of(job, task) != "Always"}
+
+
+def rule_met_at_stop(job: TFJob, completed: Set[Task]) -> str | None:
+    """Return the rule by which a job that was stopped has succeeded; None if it has not."""
+    tasks = desired(job)
+    return events.STOPPED_DONE if tasks and all(task in completed for task in tasks) else None
 
 
 def deciding_types(job: TFJob) -> tuple[str, ...]:

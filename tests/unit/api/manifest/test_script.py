@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import pytest
 import yaml
 
 from support.golden import Wording
 from tfjob.api.manifest import loader
-from tfjob.api.manifest.script import MOST_BYTES, Counts, Script, documents, name_of, upload_problem
+from tfjob.api.manifest.script import MOST_BYTES, Counts, Script, documents, name_of, names_in, upload_problem
 from tfjob.api.types import TF_CONFIG
+from tfjob.api.validation import possible_name
 from tfjob.errors import InvalidRequest
 
 COUNTS = {
@@ -64,6 +67,17 @@ def test_a_job_is_called_like_its_script(words: str) -> None:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_job_is_called_like_its_command(words: str) -> None:
     assert name_of(words.split()) == COMMANDS[words]
+
+
+def test_names_of_a_folder_get_longer_and_stay_valid() -> None:
+    assert names_in(PurePath("/home/me/mnist"), "train")[:2] == ["train", "train-mnist"]
+    for folder in ("/home/me/Größe 2", "/", "/" + "x" * 60):
+        for name in ("train", "t" * 40):
+            found = names_in(PurePath(folder), name)
+            assert len(set(found)) > 1
+            assert all(len(one) <= 40 and possible_name(one) == one for one in found)
+    unique = {names_in(PurePath(folder), "train")[-1] for folder in ("/a/mnist", "/b/mnist", "/a/mnist")}
+    assert len(unique) == 2
 
 
 def test_a_single_worker_that_was_requested_gets_tf_config() -> None:

@@ -34,11 +34,13 @@ def test_a_document_declares_modes_and_size_and_keeps_the_files(tmp_path: Path) 
     claims = Claims(tmp_path)
     claim, _ = claims.ensure("team", "data", NOW)
     (claim.folder / "kept").write_text("x")
+    claims.add_source("team", "data", "/home/me")
     declared = claims.declare(
         document(accessModes=["ReadOnlyMany"], resources={"requests": {"storage": "10Gi"}}), "team", LATER
     )
     assert declared.record.created == NOW
     assert (declared.record.declared, declared.record.size, declared.read_only) == (True, "10Gi", True)
+    assert declared.record.sources == ["/home/me"]
     assert claims.find("team", "data") == declared
     assert (claim.folder / "kept").read_text() == "x"
 
