@@ -201,8 +201,8 @@ class Backend(Protocol):
         Methods that only read do not do this. A job that is gone is returned unchanged.
         """
 
-    async def pause(self, record: Record, seconds: float) -> None:
-        """Wait until the job may have changed, at most `seconds`."""
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
+        """Wait until one of the jobs may have changed, at most `seconds`."""
 
     async def replicas(self, record: Record) -> list[Replica]:
         """Return all replicas of the job."""

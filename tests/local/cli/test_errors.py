@@ -12,7 +12,7 @@ import pytest
 
 from support.command_line import MANIFESTS, CommandLine
 from tfjob.cli import exit_codes
-from tfjob.cli.main import COMMANDS, cli
+from tfjob.cli.main import COMMANDS, MEANT, cli
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import find_home
 
@@ -42,6 +42,11 @@ BAD_INPUT = {
     "following the past": (("logs", "hello", "-f", "-p"), "--previous"),
     "an unknown version": (("convert", "hello.yaml", "--to", "v9"), "kubeflow.org/v1"),
     "an unknown command": (("statsu",), "status"),
+    **{f"the command {name} of other tools": ((name, "hello"), f"Use {meant}.") for name, meant in MEANT.items()},
+    "no job": (("stop",), "--all"),
+    "a job and all": (("wait", "hello", "--all"), "'hello'"),
+    "deleting all without a terminal": (("delete", "--all"), "--yes"),
+    "no command": (("exec", "hello", "worker-0"), "-- COMMAND"),
     "a claim's files": (("volume", "delete", "keep"), "tfjob volume delete keep --yes"),
     "a job that is over": (("stop", "hello"), "Succeeded"),
     "scaling what is over": (("scale", "fails", "worker=2"), "Failed"),
@@ -57,6 +62,9 @@ NOT_FOUND = {
     "a replica that ended": (("exec", "hello", "worker-0", "--", "ls"), "worker-0"),
     "an unknown claim": (("volume", "delete", "nothing"), "default/keep, default/meet"),
     "one of several": (("delete", "hello", "nobody"), "nobody"),
+    "a pattern without a match": (("wait", "hello", "no-*"), "'no-*'"),
+    "a pattern without an active match": (("stop", "hel*"), "no active job matches"),
+    "a first replica that ended": (("exec", "hello", "--", "ls"), "no running replica"),
 }
 
 

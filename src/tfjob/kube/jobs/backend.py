@@ -116,8 +116,14 @@ class KubeBackend:
         """Do nothing: the operator drives jobs."""
         return list(records)
 
-    async def pause(self, record: Record, seconds: float) -> None:
-        await jobs.wait_for_change(self.client, record.job, seconds)
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
+        waits = [asyncio.create_task(jobs.wait_for_change(self.client, one.job, seconds)) for one in records]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def replicas(self, record: Record) -> list[Replica]:
         pods = await pods_of(self.client, record.job) if record.current else []
@@ -186,7 +192,7 @@ class KubeBackend:
                 return
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present, patience)
-            await self.pause(present, self.client.durations.look.total_seconds())
+            await self.pause([present], self.client.durations.look.total_seconds())
 
     async def suspend(self, record: Record, reason: str) -> Record:
         return await self.change(record, lambda job: suspended(job, reason))
@@ -200,7 +206,7 @@ class KubeBackend:
             with suppress(errors.NotFound, errors.Conflict):  # another client deleted it
                 await self.client.delete(resource, record.namespace, record.name, uid, "Background")
             while (present := await self.refresh(record)) is not None:
-                await self.pause(present, self.client.durations.look.total_seconds())
+                await self.pause([present], self.client.durations.look.total_seconds())
         self.records.remove(record.job)
 
     # --- processes ----------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class LocalBackend:
                 runs.ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
-    async def pause(self, record_: Record, seconds: float) -> None:
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
         await self._sleep(min(seconds, STEP_SECONDS))
 
     async def replicas(self, record_: Record) -> list[Replica]:
