@@ -41,6 +41,7 @@ EXAMPLES = {
         ("tfjob logs mnist worker-0 --tail 20", "the last 20 lines of one replica"),
         ("tfjob logs mnist -p", "the previous attempt"),
     ),
+    "attach": (("tfjob attach mnist", "show its replicas and new lines; Ctrl-C detaches"),),
     "events": (("tfjob events mnist", "list events, the oldest first"),),
     "tensorboard": (
         ("tfjob tensorboard mnist", "serve until Ctrl-C"),

@@ -29,6 +29,7 @@ COMMANDS = {
     "ps": Entry("commands.ps", "List jobs."),
     "status": Entry("commands.status", "Show one job: its state, replicas and files."),
     "logs": Entry("commands.logs", "Show the logs of jobs or of one replica."),
+    "attach": Entry("commands.attach", "Open the live view of a job in the background."),
     "events": Entry("commands.events", "List the events of a job."),
     "port-forward": Entry("commands.port_forward", "Forward local ports to a job, Deployment, Service or pod."),
     "tensorboard": Entry("commands.tensorboard", "Open TensorBoard for one or more jobs."),
