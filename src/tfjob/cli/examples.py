@@ -39,6 +39,7 @@ EXAMPLES = {
     "logs": (
         ("tfjob logs mnist -f", "follow all replicas until the job ends"),
         ("tfjob logs mnist worker-0 --tail 20", "the last 20 lines of one replica"),
+        ("tfjob logs 'mnist-*' worker-0", "one replica of several jobs"),
         ("tfjob logs mnist -p", "the previous attempt"),
     ),
     "attach": (("tfjob attach mnist", "show its replicas and new lines; Ctrl-C detaches"),),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completion import JOB
+from tfjob.cli.completion import JOB, Known
 from tfjob.cli.context import Command
 from tfjob.cli.output import print_job, print_jobs
 from tfjob.errors import NotFound
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tfjob.jobs.sync_backend import SyncBackend
 
 
-def jobs_argument(all_help: str) -> Callable[[Command], Command]:
+def jobs_argument(all_help: str, metavar: str = "JOB...", kind: Known = JOB) -> Callable[[Command], Command]:
     """Add the argument `jobs`, with names and patterns, and the option `--all` as `every`."""
 
     def add(command: Command) -> Command:
         option = click.option("--all", "every", is_flag=True, help=all_help)
-        return click.argument("jobs", nargs=-1, type=JOB, metavar="JOB...")(option(command))
+        return click.argument("jobs", nargs=-1, type=kind, metavar=metavar)(option(command))
 
     return add
 

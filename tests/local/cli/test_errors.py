@@ -19,6 +19,7 @@ from tfjob.local.state.home import find_home
 BAD_INPUT = {
     "no such file": (("run", "nowhere.yaml"), "nowhere.yaml"),
     "a folder": (("run", "."), "folder"),
+    "an empty file name": (("check", ""), "empty"),
     "a URL": (("run", "https://a/b.yaml"), "https://a/b.yaml"),
     "a folder with one manifest": (
         ("run", "../../../../../examples/mnist"),
@@ -46,6 +47,7 @@ BAD_INPUT = {
     "no job": (("stop",), "--all"),
     "a job and all": (("wait", "hello", "--all"), "'hello'"),
     "deleting all without a terminal": (("delete", "--all"), "--yes"),
+    "two replicas of all jobs": (("logs", "--all", "worker-0", "worker-1"), "'worker-1'"),
     "no command": (("exec", "hello", "worker-0"), "-- COMMAND"),
     "a claim's files": (("volume", "delete", "keep"), "tfjob volume delete keep --yes"),
     "a job that is over": (("stop", "hello"), "Succeeded"),
@@ -58,6 +60,8 @@ NOT_FOUND = {
     "another namespace": (("status", "hello", "-n", "other"), "-n default"),
     "an empty name": (("status", ""), "tfjob ps -a"),
     "an unknown replica": (("logs", "hello", "worker-7"), "chief-0, worker-0, worker-1"),
+    "neither a job nor a replica": (("logs", "hello", "fails", "worker-7"), "'worker-7'"),
+    "a replica of no job": (("logs", "--all", "ps-0"), "ps-0"),
     "an unknown container": (("logs", "hello", "worker-0/side"), "container 'side'"),
     "a replica that ended": (("exec", "hello", "worker-0", "--", "ls"), "worker-0"),
     "an unknown claim": (("volume", "delete", "nothing"), "default/keep, default/meet"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from support.command_line import MANIFESTS, CommandLine
 from support.pseudo_terminal import PseudoTerminal
+from support.running import ending
 
 
 def states(cli: CommandLine) -> dict[str, str]:
@@ -61,6 +63,29 @@ def test_wait_waits_for_all_and_the_worst_exit_code_counts(cli: CommandLine) -> 
     cli("stop", "slow")
     shown += cli("wait", "--all")
     cli.golden("selection-wait", shown)
+    cli("delete", "slow")
+
+
+def test_the_lines_of_several_jobs_are_followed_until_all_have_ended(cli: CommandLine) -> None:
+    cli("run", "fails.yaml", "--no-limits", code=1)
+    cli("submit", "sleeper.yaml", "--name", "slow", "--no-limits")
+    command = [*cli.tool.command, "logs", "fails", "slo*", "-f"]
+    with ending(
+        subprocess.Popen(command, env=cli.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ) as process:
+        assert process.stdout is not None
+        shown = [process.stdout.readline()]
+        while shown[-1].strip() and "up" not in shown[-1]:
+            shown.append(process.stdout.readline())
+        cli("stop", "slow")
+        shown += process.stdout.readlines()
+        assert process.wait(60) == 0
+    cli.golden("selection-logs", "".join(shown), exact=True)
+    fields = [json.loads(line) for line in cli("logs", "slow", "fails", "-o", "json").splitlines()]
+    assert [(line["job"], line["replica"]) for line in fields] == [
+        *[("fails.1", "worker-0")] * 2,
+        *[("slow.1", "worker-0")] * 2,
+    ]
     cli("delete", "slow")
 
 
