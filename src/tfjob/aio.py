@@ -189,7 +189,7 @@ class Job:
                 (record,) = await backend.ensure_driven([await self._refresh()])
                 if record.state in OVER:
                     break
-                await backend.pause(record, LONGEST_PAUSE)
+                await backend.pause([record], LONGEST_PAUSE)
         status = _status(record)
         if status.failure is not None and status.state == "Failed":
             raise JobFailed(self.id, status.failure)

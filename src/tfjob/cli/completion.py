@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tfjob.errors import UserError
 from tfjob.launch import target
 from tfjob.launch.target import On
 
@@ -62,11 +63,23 @@ def _jobs(ctx: click.Context) -> list[str]:
     return sorted(target.job_names(on, namespace, _patience(on)))
 
 
+def _jobs_or_replicas(ctx: click.Context) -> list[str]:
+    """Return the replicas of the first job, if there is one, and the jobs."""
+    given: Any = ctx.params.get("jobs")
+    with suppress(UserError):  # a pattern
+        return [*_replicas_of(ctx, given[0]), *_jobs(ctx)] if given else _jobs(ctx)
+    return _jobs(ctx)
+
+
 def _replicas(ctx: click.Context) -> list[str]:
+    job: Any = ctx.params.get("job")
+    return _replicas_of(ctx, job)
+
+
+def _replicas_of(ctx: click.Context, job: str) -> list[str]:
     from tfjob.jobs.replicas import replica_names
 
     on, namespace = _place(ctx)
-    job: Any = ctx.params.get("job")
     with target.open_backend(on, namespace, write=False, seconds=_patience(on)) as there:
         return replica_names(there.find(job).object)
 
@@ -85,3 +98,4 @@ def _place(ctx: click.Context) -> tuple[On, str]:
 
 
 JOB, REPLICA, FILE = Known("job", _jobs), Known("replica", _replicas), click.Path(readable=False)
+JOB_OR_REPLICA = Known("job", _jobs_or_replicas)

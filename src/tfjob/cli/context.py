@@ -29,6 +29,7 @@ NO_OUTPUT = ("init", "stop", "suspend", "resume", "scale", "delete", "prune", "v
 TALKATIVE = {
     **dict.fromkeys(NO_OUTPUT, "Print nothing but errors."),
     "run": "Print only the result; with --detach only the job name.",
+    "attach": "Print only the result.",
     "submit": "Print only the job names.",
     "check": "Print only problems.",
     "ps": "Print only the job names.",

@@ -39,8 +39,10 @@ EXAMPLES = {
     "logs": (
         ("tfjob logs mnist -f", "follow all replicas until the job ends"),
         ("tfjob logs mnist worker-0 --tail 20", "the last 20 lines of one replica"),
+        ("tfjob logs 'mnist-*' worker-0", "one replica of several jobs"),
         ("tfjob logs mnist -p", "the previous attempt"),
     ),
+    "attach": (("tfjob attach mnist", "show its replicas and new lines; Ctrl-C detaches"),),
     "events": (("tfjob events mnist", "list events, the oldest first"),),
     "tensorboard": (
         ("tfjob tensorboard mnist", "serve until Ctrl-C"),
@@ -54,14 +56,19 @@ EXAMPLES = {
     "wait": (
         ("tfjob wait mnist --timeout 1h", "until it has ended, at most one hour"),
         ("tfjob wait mnist --for running", "until it runs"),
+        ("tfjob wait 'mnist-*'", "until all of these jobs have ended"),
     ),
-    "stop": (("tfjob stop mnist", "continue later with tfjob resume mnist"),),
+    "stop": (
+        ("tfjob stop mnist", "continue later with tfjob resume mnist"),
+        ("tfjob stop 'mnist-*' census", "several jobs by pattern and name"),
+    ),
     "suspend": (("tfjob suspend mnist", "continue later with tfjob resume mnist"),),
     "resume": (("tfjob resume mnist", "continue in the background"),),
     "scale": (("tfjob scale mnist worker=4", "use four workers from now on"),),
     "delete": (
         ("tfjob delete mnist", "ask first if the job is still running"),
         ("tfjob delete mnist.1 mnist.2 -y", "delete earlier runs without asking"),
+        ("tfjob delete 'mnist-*'", "ask, then delete all of these jobs"),
     ),
     "prune": (
         ("tfjob prune --dry-run", "list what would be deleted"),
@@ -69,7 +76,7 @@ EXAMPLES = {
     ),
     "exec": (
         ("tfjob exec mnist worker-0 -- nvidia-smi", "run a command"),
-        ("tfjob exec mnist worker-0 -- sh", "open a shell"),
+        ("tfjob exec mnist -- sh", "open a shell in the chief or the first worker"),
     ),
     "explain restarts": (("tfjob explain restarts", "print the restart rules"),),
     "explain errors": (("tfjob explain errors", "print the known errors"),),

@@ -54,7 +54,7 @@ def guarded(command: Callable[..., Any]) -> NoReturn:
     except OSError as error:
         discard(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            _complain(Stop(BAD_INPUT, f"cannot write the output: {error.strerror}"))
+            complain(Stop(BAD_INPUT, f"cannot write the output: {error.strerror}"))
             code = code or BAD_INPUT
     sys.exit(code)
 
@@ -80,7 +80,7 @@ def _code_of(command: Callable[..., Any]) -> int:
         stop = explained(error)
         if stop is None:
             return _admit(error)
-        _complain(stop)
+        complain(stop)
         return stop.code
     return code if isinstance(code, int) else SUCCEEDED
 
@@ -136,7 +136,7 @@ def _admit(error: Exception) -> int:
     if os.environ.get("TFJOB_DEBUG"):
         raise error
     hint = "This is a bug in tfjob. Run the command again with TFJOB_DEBUG=1 and report the traceback."
-    _complain(Stop(BUG, f"internal error: {type(error).__name__}: {error}", hint))
+    complain(Stop(BUG, f"internal error: {type(error).__name__}: {error}", hint))
     return BUG
 
 
@@ -165,7 +165,7 @@ def name_in_use(options: Callable[[str], str]) -> Iterator[None]:
         raise Stop(BAD_INPUT, error.message, hint) from None
 
 
-def _complain(stop: Stop) -> None:
+def complain(stop: Stop) -> None:
     print_warnings(stop.warnings)
     if stop.message:
         click.echo(click.style("error:", fg="red") + f" {stop.message}", err=True, color=colour())

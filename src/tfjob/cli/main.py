@@ -28,13 +28,14 @@ COMMANDS = {
     "convert": Entry("commands.convert", "Convert a manifest to another API version."),
     "ps": Entry("commands.ps", "List jobs."),
     "status": Entry("commands.status", "Show one job: its state, replicas and files."),
-    "logs": Entry("commands.logs", "Show the logs of one replica or of all replicas."),
+    "logs": Entry("commands.logs", "Show the logs of jobs or of one replica."),
+    "attach": Entry("commands.attach", "Open the live view of a job in the background."),
     "events": Entry("commands.events", "List the events of a job."),
     "port-forward": Entry("commands.port_forward", "Forward local ports to a job, Deployment, Service or pod."),
     "tensorboard": Entry("commands.tensorboard", "Open TensorBoard for one or more jobs."),
-    "wait": Entry("commands.wait", "Wait until a job reaches a state."),
-    "stop": Entry("commands.stop", "Stop a job gracefully; `tfjob resume` continues it."),
-    "suspend": Entry("commands.stop", "Suspend a job; `tfjob resume` continues it."),
+    "wait": Entry("commands.wait", "Wait until jobs reach a state."),
+    "stop": Entry("commands.stop", "Stop jobs gracefully; `tfjob resume` continues a job."),
+    "suspend": Entry("commands.stop", "Suspend jobs; `tfjob resume` continues a job."),
     "resume": Entry("commands.stop", "Resume a stopped, suspended or interrupted job."),
     "scale": Entry("commands.stop", "Change the number of replicas."),
     "delete": Entry("commands.delete", "Delete jobs with their records and logs."),
@@ -48,6 +49,21 @@ COMMANDS = {
     "debug-dump": Entry("commands.debug_dump", "Collect the files for a bug report; secrets are replaced."),
     "operator": Entry("commands.operator", "Install, remove or run the Kubernetes operator."),
 }
+
+MEANT = {
+    "list": "tfjob ps",
+    "ls": "tfjob ps",
+    "get": "tfjob ps, or tfjob status JOB",
+    "describe": "tfjob status JOB",
+    "show": "tfjob status JOB",
+    "start": "tfjob submit FILE, or tfjob resume JOB",
+    "cancel": "tfjob stop JOB",
+    "kill": "tfjob stop JOB",
+    "rm": "tfjob delete JOB",
+    "remove": "tfjob delete JOB",
+    "top": "tfjob attach JOB, or tfjob ps -w",
+}
+"""What to use instead of commands that other tools have."""
 
 
 class LazyGroup(click.Group):
@@ -80,8 +96,8 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            meant, near = MEANT.get(args[0]), get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Use {meant}." if meant else f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

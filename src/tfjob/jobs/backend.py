@@ -8,7 +8,7 @@ A backend belongs to one namespace. Commands use its synchronous form, `jobs.syn
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -201,8 +201,8 @@ class Backend(Protocol):
         Methods that only read do not do this. A job that is gone is returned unchanged.
         """
 
-    async def pause(self, record: Record, seconds: float) -> None:
-        """Wait until the job may have changed, at most `seconds`."""
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
+        """Wait until one of the jobs may have changed, at most `seconds`."""
 
     async def replicas(self, record: Record) -> list[Replica]:
         """Return all replicas of the job."""
@@ -218,6 +218,9 @@ class Backend(Protocol):
 
     def logs(self, record: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
         """Yield lines in order of time, in batches; while following, also empty batches from time to time."""
+
+    def merged_logs(self, records: Mapping[str, Record], query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        """Yield the lines of several jobs, as `logs` does; the key of its job precedes the replica of each line."""
 
     async def documents(self, record: Record) -> dict[str, Any]:
         """Return the stored job and its pods as plain objects by file name, for a bug report."""

@@ -1,10 +1,11 @@
-"""Find a job by what a user typed: its name, an id, a unique prefix, or `@latest`."""
+"""Find jobs by what a user typed: a name, an id, a unique prefix, `@latest`, or a shell pattern of names."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Protocol, TypeVar
 
 from tfjob.errors import UserError
@@ -58,6 +59,15 @@ def find(jobs: Sequence[Job], name: str) -> Job | None:
     if starting:
         raise NotFound(f"'{name}' is ambiguous: it could be {', '.join(sorted(starting))}", "Type more of the name.")
     return None
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name is a shell pattern: no name of a job contains these characters."""
+    return any(character in name for character in "*?[")
+
+
+def matching(jobs: Sequence[Job], pattern: str) -> list[Job]:
+    return [job for job in jobs if fnmatchcase(job.name, pattern)]
 
 
 def _current(jobs: Sequence[Job]) -> Job:

@@ -149,6 +149,7 @@ KINDS = {
         "A line of a log. `logs` prints one object per line, not a list.",
         ("logs",),
         {
+            "job": "Unique name of the run, as in the field `id` of a Job.",
             "time": "Time at which the line was written.",
             "replica": "Source: worker-0, or worker-0/sidecar if the replica has several containers.",
             "text": "The line without its newline.",

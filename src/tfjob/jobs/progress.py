@@ -92,13 +92,15 @@ class Snapshot:
 class AttachedJob(Protocol):
     """A job that this process drives or follows, for the thread that shows it.
 
-    `where` says where it runs and `found` what its submission found. `news` are events with the time when this process
-    learned of them, and `notices` are warnings about the attachment; the display removes both as it shows them.
-    `folder` is the job's record, which grows with its logs.
+    `opening` says how it began for this process, such as `starting as mnist.2`, and `found` are the events of its
+    submission. With a `tail`, the output begins with so many earlier lines of each replica. `news` are events with the
+    time when this process learned of them, and `notices` are warnings about the attachment; the display removes both as
+    it shows them. `folder` is the job's record, which grows with its logs.
     """
 
     record: Record
-    where: str
+    opening: str
+    tail: int | None
     folder: Path
     found: Sequence[Event]
     news: deque[tuple[datetime, Event]]

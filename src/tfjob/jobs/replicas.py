@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,16 @@ from tfjob.api.types import CONTAINER_NAME, TFJob
 from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Replica
 from tfjob.jobs.logs import container_labels
-from tfjob.plan.facts.tasks import Task, attempt_of, attempts_due, desired, main_container, members, task_of
+from tfjob.plan.facts.tasks import (
+    COLLECTIVE_TYPES,
+    Task,
+    attempt_of,
+    attempts_due,
+    desired,
+    main_container,
+    members,
+    task_of,
+)
 from tfjob.plan.policy.in_place import between_tries
 
 TERMINATING = "Terminating"
@@ -95,6 +104,13 @@ def replica_name(pod: Pod) -> str:
 
 def replica_names(job: TFJob | Deployment) -> list[str]:
     return [task.name for task in desired(job)] if isinstance(job, TFJob) else []
+
+
+def first_replica(job: TFJob | Deployment, running: Collection[str]) -> str:
+    """Return the running replica to use if none is named: the chief or master, else the first worker, else any."""
+    tasks = desired(job) if isinstance(job, TFJob) else ()
+    leaders = [task.name for task in sorted(tasks, key=lambda task: task.type not in COLLECTIVE_TYPES)]
+    return next(name for name in (*leaders, *sorted(running)) if name in running)
 
 
 def replica_counts(job: TFJob | Deployment) -> str:

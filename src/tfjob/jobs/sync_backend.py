@@ -10,7 +10,7 @@ This module does not import asyncio, which takes 30 ms: `Inline` is for backends
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -121,6 +121,9 @@ class SyncBackend(Generic[B]):
 
     def logs(self, record: Record, query: LogQuery) -> Iterator[list[Line]]:
         return self._caller.iterate(self.backend.logs(record, query))
+
+    def merged_logs(self, records: Mapping[str, Record], query: LogQuery) -> Iterator[list[Line]]:
+        return self._caller.iterate(self.backend.merged_logs(records, query))
 
     def port_forward(
         self, request: ForwardRequest, ready: Callable[[Sequence[Forwarded]], None], warn: Callable[[str], None]

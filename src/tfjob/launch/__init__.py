@@ -2,7 +2,7 @@
 
 In: a `Request`. Out: `prepare` checks it and returns a `Prepared` with everything that would be created; `submit`
 creates exactly that. Start reading at `request` and `prepare`, then `local` and `cluster`; `drive` and `follow` are
-attached runs.
+attached runs, and `watch` shows jobs that another process drives.
 
 This package does not print: warnings are in the `Prepared`, and errors are exceptions with a message and a hint.
 """

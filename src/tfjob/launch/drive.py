@@ -43,18 +43,18 @@ def attach(prepared: LocalJobs) -> Iterator[DrivenJobs]:
         yield DrivenJobs(home, store, submit(home, store, prepared.submissions, attached=True))
 
 
-class DrivenJob:
-    """One job that this process drives, as an `AttachedJob`."""
+class MachineJob:
+    """One job of this machine, as an `AttachedJob`."""
 
-    def __init__(self, home: Home, store: Store, run: Run) -> None:
+    tail: int | None = None
+
+    def __init__(self, home: Home, run: Run, opening: str) -> None:
         self.record = record(run)
         self.folder = run.folder
-        self.where = f"as {run.id}"
+        self.opening = opening
         self.news: deque[tuple[datetime, Event]] = deque()
         self.notices: deque[str] = deque()
-        self.found: Sequence[Event] = [
-            Event(one.reason, one.message, warning=one.warning) for one in store.events(run.uid)
-        ]
+        self.found: Sequence[Event] = ()
         self._home = home
         self._run = run
         self._meter = Meter()
@@ -100,7 +100,10 @@ class DrivenJobs:
     detaches = False
 
     def __init__(self, home: Home, store: Store, started: Sequence[Started]) -> None:
-        self.jobs = [DrivenJob(home, store, one.run) for one in started]
+        self.jobs = [MachineJob(home, one.run, f"starting as {one.run.id}") for one in started]
+        for job in self.jobs:
+            events = store.events(job.record.uid)
+            job.found = [Event(one.reason, one.message, warning=one.warning) for one in events]
         self.backend: SyncBackend[LocalBackend] = sync_backend(home, store)
         self._store = store
         kinds = machine_kinds(durations_from(os.environ))

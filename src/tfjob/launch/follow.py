@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -14,14 +14,14 @@ from tfjob.api.objects import Pod
 from tfjob.api.resources import CORE_EVENTS
 from tfjob.api.types import TFJob
 from tfjob.controller.actions import Event
-from tfjob.jobs.backend import Line, Record, Usage
+from tfjob.jobs.backend import Line, LogQuery, Record, Usage
 from tfjob.jobs.progress import Snapshot
 from tfjob.jobs.replicas import replicas
 from tfjob.kube.access.errors import ApiError, Forbidden, Unreachable
 from tfjob.kube.cache.reflector import Reflector
 from tfjob.kube.cache.store import ObjectStore
 from tfjob.kube.jobs.backend import KubeBackend, SyncKubeBackend
-from tfjob.kube.jobs.follower import Follower
+from tfjob.kube.jobs.follower import Followed, Follower
 from tfjob.kube.jobs.jobs import NOT_PICKED_UP, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.plan.facts.tasks import task_of
@@ -29,6 +29,8 @@ from tfjob.plan.facts.tasks import task_of
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOOK_SECONDS = 0.02
+OVERLAP = timedelta(seconds=30)
+"""How far before the end of a record the output is read again: replicas do not deliver their lines in order of time."""
 
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
 
@@ -36,11 +38,13 @@ _decode_event = msgspec.json.Decoder(KubeEvent).decode
 class FollowedJob:
     """One job that this process follows, as an `AttachedJob`."""
 
-    def __init__(self, backend: KubeBackend, record: Record) -> None:
+    def __init__(self, backend: KubeBackend, record: Record, tail: int | None) -> None:
+        """Follow a job from its first line or, with a `tail`, a job that has been running for some time."""
         self.record = record
         self.job = record.job
-        context = backend.client.access.context
-        self.where = f"on {context or 'the cluster'}"
+        self.tail = tail
+        where = backend.client.access.context or "the cluster"
+        self.opening = f"starting on {where}" if tail is None else f"attached to {record.id} on {where}"
         self.found: Sequence[Event] = ()
         self.news: deque[tuple[datetime, Event]] = deque()
         self.notices: deque[str] = deque()
@@ -48,6 +52,9 @@ class FollowedJob:
         self._pods: Callable[[], list[Pod]] = list
         self._usage: Mapping[str, Usage] = {}
         self._unkept: deque[Line] = deque()
+        self._begun = datetime.now(UTC).replace(microsecond=0)  # events have times of whole seconds
+        earlier = backend.records.of(record.job)
+        self._earlier = earlier.last_lines(OVERLAP) if earlier else Counter[Line]()
         self._writer = backend.records.begin(record.job)
         self.folder = self._writer.folder
 
@@ -65,10 +72,10 @@ class FollowedJob:
         work = [self._follow_events(backend), self._report_unseen(), *([self._measure(backend)] if measure else [])]
         tasks = [asyncio.create_task(one) for one in work]
         try:
-            async with Follower(backend.client, self.record.job, on_job=self._changed) as follower:
+            async with Follower(backend.client, self.record.job, self._query(), self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
-                    self._unkept.extend(self._writer.add(lines))
+                    self._unkept.extend(self._writer.add(one for one in lines if self._is_new(one)))
                     on_change()
                     while len(self._unkept) > MOST_UNKEPT:
                         await asyncio.sleep(LOOK_SECONDS)
@@ -78,6 +85,19 @@ class FollowedJob:
             await asyncio.gather(*tasks, return_exceptions=True)
             if self._writer.trouble:
                 self.notices.append(f"the record on this machine is incomplete: {self._writer.trouble}")
+
+    def _query(self) -> LogQuery:
+        """Return the lines to read of present containers: those that an earlier record lacks, or the last ones."""
+        if self._earlier:
+            return LogQuery(since=min(line.time for line in self._earlier))
+        return LogQuery(tail=self.tail)
+
+    def _is_new(self, followed: Followed) -> bool:
+        """Return whether the record of an earlier attachment lacks a line."""
+        if self._earlier[followed.line] > 0:
+            self._earlier[followed.line] -= 1
+            return False
+        return True
 
     def _changed(self, job: TFJob | None) -> None:
         if job is not None:
@@ -96,7 +116,8 @@ class FollowedJob:
         await Reflector(backend.client, CORE_EVENTS, _decode_event, store, namespace, field_selector=selector).run()
 
     def _happened(self, old: KubeEvent | None, new: KubeEvent | None) -> None:
-        if old is None and new is not None:
+        is_old = self.tail is not None and new is not None and new.last is not None and new.last < self._begun
+        if old is None and new is not None and not is_old:
             self.news.append((datetime.now(UTC), Event(new.reason, new.message, warning=new.type == "Warning")))
             self._on_change()
 
@@ -122,9 +143,9 @@ class FollowedJobs:
 
     detaches = True
 
-    def __init__(self, backend: SyncKubeBackend, records: Sequence[Record]) -> None:
+    def __init__(self, backend: SyncKubeBackend, records: Sequence[Record], tail: int | None = None) -> None:
         self.backend = backend
-        self.jobs = [FollowedJob(backend.backend, record) for record in records]
+        self.jobs = [FollowedJob(backend.backend, record, tail) for record in records]
         self._following: asyncio.Task[None] | None = None
 
     async def run(self, on_change: Callable[[], None], *, measure: bool) -> None:

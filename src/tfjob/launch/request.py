@@ -235,8 +235,10 @@ def script_manifest(request: Request) -> bytes:
 
 
 def _command(request: Request) -> list[str]:
-    """Return the command of a program."""
+    """Return the command of a program. Raises InvalidRequest without one."""
     asked = request.script
+    if not (asked.module or request.file or asked.arguments):
+        raise InvalidRequest("the name of the file is empty", "Name a manifest or a script.")
     if asked.module:
         return ["python", "-m", asked.module, *([request.file] if request.file else []), *asked.arguments]
     if request.file:

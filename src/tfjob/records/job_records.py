@@ -7,16 +7,18 @@ records/NAMESPACE/NAME.UID8/job.json
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from tfjob.api.types import TFJob
 from tfjob.jobs.backend import Line
-from tfjob.records.log_reader import NOTICE, OUTPUT, Runs, Source, runs_of
+from tfjob.records.log_reader import NOTICE, OUTPUT, Runs, Source, choose, read, runs_of
 from tfjob.records.pods import ContainerRun, write_spec
 
 SHORT_UID = 8
@@ -33,6 +35,12 @@ class JobRecord:
 
     def runs(self, replica: str | None = None) -> Runs:
         return runs_of(self.job, self.folder, replica)
+
+    def last_lines(self, span: timedelta) -> Counter[Line]:
+        """Return the lines of the newest runs in the time before the last line."""
+        runs = choose(self.runs())
+        end = max((line.time for line in read(runs, tail=1)), default=None)
+        return Counter(read(runs, since=end - span) if end else ())
 
 
 class JobRecords:

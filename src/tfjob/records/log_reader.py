@@ -107,21 +107,27 @@ class Follower:
 
 
 class RecordFollower(Follower):
-    """Follows every container of a record from its first line, including those of pods that appear later."""
+    """Follows every container of a record, by default from its first line, and those of pods that appear later."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._pods_folder = folder / "pods"
+        self._folder = folder
         self._known: set[Path] = set()
 
     def add_pods(self, job: TFJob | Deployment) -> None:
         """Follow the pods that are new in the record; the job determines the names of replicas."""
         with suppress(FileNotFoundError):
-            for pod in set(self._pods_folder.iterdir()) - self._known:
+            for pod in set((self._folder / "pods").iterdir()) - self._known:
                 with suppress(FileNotFoundError):  # its spec is not written yet
                     for source in _containers(job, read_pod(pod), None):
                         self.add(source, whole=True)
                     self._known.add(pod)
+
+    def skip_to_end(self, job: TFJob | Deployment, tail: int) -> None:
+        """Begin with the last lines of each replica's newest pod, and leave out the pods before it."""
+        for source in sources_of(job, self._folder):
+            self.add(source, tail=tail)
+        self._known |= {pod.folder for pods in history(self._folder).values() for pod in pods[:-1]}
 
 
 class _Followed:

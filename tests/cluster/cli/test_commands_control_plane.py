@@ -19,8 +19,8 @@ from support.cluster_golden import check_cluster_golden, transcript
 from support.cluster_line import on_cluster, start
 from support.command_line import MANIFESTS, CommandLine
 from support.installed import Installed
-from support.operating import OperatorProcess, with_token
-from support.room import Room, job
+from support.operating import OperatorProcess, operating, with_token
+from support.room import Room, job, room
 from support.running import wait_until
 from support.served import serve_tfjobs
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
@@ -227,6 +227,51 @@ def test_an_attached_run_ends_with_the_job_s_exit_code(there: CommandLine, team:
     assert attached.returncode == 1
     check_cluster_golden("commands-attached", shown[shown.rindex("\nattached ") + 1 :])
     assert shape(there, "attached")["folder"].startswith(str(there.home))
+
+
+def test_attach_opens_a_job_again_and_ends_with_its_exit_code(there: CommandLine, team: Room) -> None:
+    there("submit", "sleeper.yaml", "--name", "again")
+    team.all_run("again", "worker-0")
+    there("wait", "again", "--for", "running", "--timeout", "60s")
+    attached = start(there, "attach", "again")
+    assert attached.stdout is not None
+    assert "attached to again" in attached.stdout.readline()
+    attached.send_signal(signal.SIGINT)
+    shown, _ = attached.communicate(timeout=60)
+    assert attached.returncode == 130
+    assert "tfjob attach again --on k8s" in shown
+    attached = start(there, "attach", "again")
+    assert attached.stdout is not None
+    assert "attached to again" in attached.stdout.readline()
+    team.ends("again-worker-0", 3, message="no data")
+    shown, _ = attached.communicate(timeout=90)
+    assert attached.returncode == 1
+    assert "again failed" in shown
+    check_cluster_golden("commands-attach-finished", transcript(there, "attach", "again", code=1))
+
+
+def test_patterns_and_all_select_jobs_of_the_namespace(tool: Installed, control_plane: Client, tmp_path: Path) -> None:
+    """The jobs of other tests in a shared namespace would be stopped too."""
+    namespace = control_plane.namespace("several")
+    with (
+        operating(control_plane.kubeconfig, f"--namespace={namespace}"),
+        room(control_plane.kubeconfig, namespace) as own,
+    ):
+        line = on_cluster(tool, control_plane.kubeconfig, namespace, tmp_path)
+        for name in ("set-a", "set-b", "other"):
+            line("submit", "sleeper.yaml", "--name", name)
+            own.all_run(name, "worker-0")
+        line("wait", "--all", "--for", "running", "--timeout", "60s")
+        own.ends("other-worker-0", 3, message="no data")
+        said = transcript(line, "wait", "other", "set-a", "--timeout", "5s", code=4)
+        said += transcript(line, "stop", "set-*", "other", code=2)
+        said += transcript(line, "wait", "set-*", "other", code=1)
+        said += transcript(line, "stop", "--all")
+        said += transcript(line, "stop", "nothing-*", code=3)
+        said += transcript(line, "delete", "set-*", "other")
+        check_cluster_golden("commands-several", said, NAMESPACE=namespace)
+        assert own.pods("set-a") == {} or own.until_pods("set-a") == {}
+    control_plane.delete_namespace(namespace)
 
 
 def test_a_dry_run_prints_every_object_and_makes_none(there: CommandLine, team: Room) -> None:

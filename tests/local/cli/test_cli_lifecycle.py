@@ -117,6 +117,20 @@ def test_a_command_runs_inside_a_replica_with_its_name_and_its_exit_code(running
     running.golden("exec-no-container", running("exec", "sleeper", "worker-0", "-c", "no", "--", "ls", code=3))
 
 
+def test_a_command_without_a_replica_runs_in_the_first_one(cli: CommandLine) -> None:
+    manifest = (MANIFESTS / "sleeper.yaml").read_text()
+    several = manifest.replace("replicas: 1", "replicas: 2")
+    cli("submit", "-", "--name", "two", "--no-limits", stdin=several)
+    cli("submit", "-", "--name", "one", "--no-limits", stdin=manifest)
+    cli("wait", "--all", "--for", "running", "--timeout", "90s")
+    assert cli("exec", "one", "--", "hostname") == "one-worker-0\n"
+    shown = cli("exec", "two", "--", "hostname")
+    assert shown.splitlines()[0] == "two-worker-0"
+    cli.golden("exec-first-replica", shown, exact=True)
+    assert cli("exec", "two", "worker-1", "--", "hostname") == "two-worker-1\n"
+    cli("delete", "one", "two")
+
+
 def test_namespaces_keep_jobs_apart(cli: CommandLine) -> None:
     cli("run", "fails.yaml", "-n", "team", "--no-limits", code=1)
     cli.golden("ps-empty", cli("ps"), exact=True)

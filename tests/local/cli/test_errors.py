@@ -12,13 +12,14 @@ import pytest
 
 from support.command_line import MANIFESTS, CommandLine
 from tfjob.cli import exit_codes
-from tfjob.cli.main import COMMANDS, cli
+from tfjob.cli.main import COMMANDS, MEANT, cli
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.home import find_home
 
 BAD_INPUT = {
     "no such file": (("run", "nowhere.yaml"), "nowhere.yaml"),
     "a folder": (("run", "."), "folder"),
+    "an empty file name": (("check", ""), "empty"),
     "a URL": (("run", "https://a/b.yaml"), "https://a/b.yaml"),
     "a folder with one manifest": (
         ("run", "../../../../../examples/mnist"),
@@ -42,6 +43,12 @@ BAD_INPUT = {
     "following the past": (("logs", "hello", "-f", "-p"), "--previous"),
     "an unknown version": (("convert", "hello.yaml", "--to", "v9"), "kubeflow.org/v1"),
     "an unknown command": (("statsu",), "status"),
+    **{f"the command {name} of other tools": ((name, "hello"), f"Use {meant}.") for name, meant in MEANT.items()},
+    "no job": (("stop",), "--all"),
+    "a job and all": (("wait", "hello", "--all"), "'hello'"),
+    "deleting all without a terminal": (("delete", "--all"), "--yes"),
+    "two replicas of all jobs": (("logs", "--all", "worker-0", "worker-1"), "'worker-1'"),
+    "no command": (("exec", "hello", "worker-0"), "-- COMMAND"),
     "a claim's files": (("volume", "delete", "keep"), "tfjob volume delete keep --yes"),
     "a job that is over": (("stop", "hello"), "Succeeded"),
     "scaling what is over": (("scale", "fails", "worker=2"), "Failed"),
@@ -53,10 +60,15 @@ NOT_FOUND = {
     "another namespace": (("status", "hello", "-n", "other"), "-n default"),
     "an empty name": (("status", ""), "tfjob ps -a"),
     "an unknown replica": (("logs", "hello", "worker-7"), "chief-0, worker-0, worker-1"),
+    "neither a job nor a replica": (("logs", "hello", "fails", "worker-7"), "'worker-7'"),
+    "a replica of no job": (("logs", "--all", "ps-0"), "ps-0"),
     "an unknown container": (("logs", "hello", "worker-0/side"), "container 'side'"),
     "a replica that ended": (("exec", "hello", "worker-0", "--", "ls"), "worker-0"),
     "an unknown claim": (("volume", "delete", "nothing"), "default/keep, default/meet"),
     "one of several": (("delete", "hello", "nobody"), "nobody"),
+    "a pattern without a match": (("wait", "hello", "no-*"), "'no-*'"),
+    "a pattern without an active match": (("stop", "hel*"), "no active job matches"),
+    "a first replica that ended": (("exec", "hello", "--", "ls"), "no running replica"),
 }
 
 

@@ -173,6 +173,30 @@ def test_a_second_ctrl_c_says_that_it_kills(cli: CommandLine, tmp_path: Path, wi
     assert "tfjob resume patient" in window.everything()
 
 
+def test_attach_opens_the_view_of_a_job_in_the_background_and_ctrl_c_leaves_it(
+    cli: CommandLine, tmp_path: Path, window: Tmux
+) -> None:
+    (tmp_path / "bars.txt").write_text(BARS)
+    (tmp_path / "bars.yaml").write_text(manifest("bars", BARS, 2))
+    tfjob = " ".join(cli.tool.command)
+    window.type(f"{tfjob} submit -q bars.yaml --no-limits; {tfjob} wait bars --for running; clear")
+    rows = r"(\n  worker-\d +Running .* MiB +epoch 2/3 step 7/40.*){2}"
+    view = rf"── bars · Running 2/2 · .*\n  REPLICA .*{rows}\nCtrl-C detaches"
+    window.type(f"clear; {tfjob} attach bars; echo code $?")
+    window.wait_for(view)
+    window.press("C-c")
+    window.wait_for("code 130$")
+    assert "tfjob attach bars" in window.everything()
+    assert "── bars" not in window.everything()
+    assert is_as_found(window)
+    window.type(f"clear; {tfjob} attach bars; echo code $?")
+    window.wait_for(view)
+    (tmp_path / "go").touch()
+    window.wait_for("code 0$")
+    assert "bars succeeded" in window.everything()
+    assert is_as_found(window)
+
+
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(cli: CommandLine, tmp_path: Path, window: Tmux) -> None:
     run(cli, window, tmp_path, "sleeps", "while :; do echo here; sleep 0.1; done")
     window.wait_for(r"── sleeps · Running 1/1")

@@ -8,7 +8,7 @@ import pytest
 
 from support.golden import Wording
 from tfjob.jobs.backend import NotFound
-from tfjob.jobs.find import find, not_found
+from tfjob.jobs.find import find, is_pattern, matching, not_found
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,24 @@ def test_a_job_of_another_namespace_is_pointed_to(wording: Wording) -> None:
     missing = not_found(JOBS, "deep", "default", {"team", "default"})
     assert "-n team" in missing.hint
     wording(missing.hint)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("mnist-*", ["mnist-large.1"]),
+        ("mnist*", ["mnist.1", "mnist.2", "mnist-large.1"]),
+        ("censu[st]", ["census.1"]),
+        ("?nist", ["mnist.1", "mnist.2"]),
+        ("MNIST*", []),
+        ("nist*", []),
+    ],
+)
+def test_a_pattern_matches_whole_names(pattern: str, found: list[str]) -> None:
+    assert is_pattern(pattern)
+    assert [job.id for job in matching(JOBS, pattern)] == found
+
+
+@pytest.mark.parametrize("name", ["mnist", "mnist.2", "@latest", "tfja/mnist", ""])
+def test_a_name_is_not_a_pattern(name: str) -> None:
+    assert not is_pattern(name)

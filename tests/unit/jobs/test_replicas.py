@@ -11,7 +11,7 @@ import pytest
 from tfjob.api.names import REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 from tfjob.api.objects import Pod, PodStatus
 from tfjob.api.types import ReplicaSpec, TFJob, TFJobSpec, TFJobStatus
-from tfjob.jobs.replicas import Trace, replicas
+from tfjob.jobs.replicas import Trace, first_replica, replicas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -62,3 +62,18 @@ def test_a_replica_that_has_ended_has_no_process() -> None:
     for state, pid in ((RUNNING, 42), (FAILED, None)):
         (found,) = replicas(job(), [], {"worker-0": Trace(state, 3, start="warm", pid=42)})
         assert (found.attempts, found.start, found.pid) == (3, "warm", pid)
+
+
+@pytest.mark.parametrize(
+    ("running", "first"),
+    [
+        (["worker-10", "worker-2", "chief-0", "evaluator-0"], "chief-0"),
+        (["worker-10", "worker-2", "evaluator-0"], "worker-2"),
+        (["ps-0", "evaluator-0"], "evaluator-0"),
+        (["mnist-worker-0-x7k2p"], "mnist-worker-0-x7k2p"),
+    ],
+)
+def test_the_first_replica_is_the_chief_or_the_first_worker(running: list[str], first: str) -> None:
+    counts = {"Worker": 11, "Chief": 1, "PS": 1, "Evaluator": 1}
+    spec = TFJobSpec(tf_replica_specs={name: ReplicaSpec(replicas=count) for name, count in counts.items()})
+    assert first_replica(TFJob(spec=spec), running) == first

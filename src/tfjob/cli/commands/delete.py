@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completion import JOB
 from tfjob.cli.context import (
     On,
-    find_job,
     job_options,
     namespace_option,
     on_option,
@@ -23,43 +20,71 @@ from tfjob.cli.context import (
 )
 from tfjob.cli.exit_codes import Stop
 from tfjob.cli.output import print_jobs
+from tfjob.cli.selection import Results, jobs_argument, select_jobs
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfjob.jobs.backend import Record
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@jobs_argument("Delete all jobs of the namespace.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --all without a terminal.")
 @job_options
-def delete(jobs: tuple[str, ...], yes: bool, on: On, namespace: str, output: str) -> None:
+def delete(jobs: tuple[str, ...], every: bool, yes: bool, on: On, namespace: str, output: str) -> int:
     """Delete jobs: end their replicas and delete their records and logs.
 
     Claims (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
 
-    In a terminal, asks for confirmation before it ends a running job.
+    JOB is a name, a unique prefix, the id of an earlier run (mnist.1), or a quoted pattern of names ('mnist-*'). In a
+    terminal, asks for confirmation before it ends a running job, and for patterns and --all.
     """
     from tfjob.jobs.explain import own_claim
+    from tfjob.jobs.find import is_pattern
 
     with open_backend(on, namespace, write=True) as there:
-        found = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
-        alive = [record.id for record in found if record.current and not record.is_finished]
-        if alive and not yes and sys.stdin is not None and sys.stdin.isatty():
-            verb = "is" if len(alive) == 1 else "are"
-            if not click.confirm(f"{', '.join(alive)} {verb} still active. Delete?", err=True):
-                raise Stop(exit_codes.INTERRUPTED, "nothing was deleted")
-        claims = {claim: record.options for record in found if (claim := own_claim(record, there.storage(record)))}
+        found = select_jobs(there, jobs, every=every)
+        if found and not yes:
+            _confirm(found, every=every, is_broad=every or any(map(is_pattern, jobs)))
+        results = Results(found, output, is_list=True)
+        claims = {}
         for record in found:
-            there.delete(record)
-        names = {(record.namespace, record.name) for record in found if record.current}
+            with results.of(record):
+                if claim := own_claim(record, there.storage(record)):
+                    claims[claim] = record.options
+                there.delete(record)
+                results.add(record, f"deleted {record.id}")
+        names = {(record.namespace, record.name) for record in results.records if record.current}
         runs = [] if there.shared else there.jobs(everything=True, all_namespaces=True)
         kept = [record.id for record in runs if (record.namespace, record.name) in names]
-    lines = [f"deleted {record.id}" for record in found]
+        code = results.report(f"there are no jobs in namespace '{there.namespace}'")
+    lines = []
     for claim, options in claims.items():
         lines.append(f"kept claim {claim} and its files; to delete them: tfjob volume delete {claim}{options}")
     if kept:
         lines.append(f"kept the earlier runs {', '.join(kept)}; delete them by these names, or use tfjob prune")
-    print_jobs(found, output, lines)
+    if output == "text":
+        print_jobs([], output, lines)
+    return code
+
+
+def _confirm(found: Sequence[Record], *, every: bool, is_broad: bool) -> None:
+    """Ask in a terminal before jobs are deleted that are active, or that a pattern or `--all` selected."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        if every:
+            raise InvalidRequest("--all deletes all jobs of the namespace", "To confirm this: add --yes.")
+        return
+    alive = [record.id for record in found if record.current and not record.is_finished]
+    question = f"{', '.join(alive)} {'is' if len(alive) == 1 else 'are'} still active. Delete?"
+    if is_broad:
+        several = f"{len(found)} job{'' if len(found) == 1 else 's'}: {', '.join(record.id for record in found)}"
+        question = f"Delete {several}{f' ({len(alive)} still active)' if alive else ''}?"
+    elif not alive:
+        return
+    if not click.confirm(question, err=True):
+        raise Stop(exit_codes.INTERRUPTED, "nothing was deleted")
 
 
 def _age(value: str) -> timedelta:

@@ -10,26 +10,41 @@ import click
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, find_job, job_options, open_backend
 from tfjob.cli.output import print_job
+from tfjob.cli.selection import Results, is_active, jobs_argument, names_several, select_jobs
 from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
 
 
+PATTERNS = (
+    "JOB is a name, a unique prefix, or a quoted pattern of names ('mnist-*'), which selects active jobs. An error of "
+    "one job does not affect the others, and the exit code is the highest one."
+)
+
+
 def _suspending(name: str, reason: str, text: str) -> click.Command:
-    """Return a command that suspends a job for a reason."""
+    """Return a command that suspends jobs for a reason."""
 
     @click.command(name, help=text)
-    @click.argument("job", type=JOB)
-    @click.option("--no-wait", is_flag=True, help="Do not wait until its replicas have ended.")
+    @jobs_argument(f"{name.capitalize()} all jobs of the namespace that run.")
+    @click.option("--no-wait", is_flag=True, help="Do not wait until their replicas have ended.")
     @job_options
-    def command(job: str, no_wait: bool, on: On, namespace: str, output: str) -> None:
+    def command(jobs: tuple[str, ...], every: bool, no_wait: bool, on: On, namespace: str, output: str) -> int:
         with open_backend(on, namespace, write=True) as there:
-            record = there.suspend(_unfinished(find_job(there, job)), reason)
-            if not no_wait:
-                there.wait_until_stopped(record)
-                record = there.refresh(record) or record
-            print_job(record, output, _result(record, reason, is_done=not no_wait))
+            found = select_jobs(there, jobs, every=every, suits=is_active, what="active job")
+            results = Results(found, output, is_list=names_several(jobs))
+            stopping = []
+            for record in found:
+                with results.of(record):
+                    stopping.append(there.suspend(_unfinished(record), reason))
+            for record in stopping:
+                with results.of(record):
+                    if not no_wait:
+                        there.wait_until_stopped(record)
+                        record = there.refresh(record) or record
+                    results.add(record, _result(record, reason, is_done=not no_wait))
+            return results.report(f"no job is active in namespace '{there.namespace}'")
 
     return command
 
@@ -37,15 +52,15 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
 stop = _suspending(
     "stop",
     "Stopped",
-    "Stop a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. On this "
-    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name. A job on this "
-    "machine whose replicas all exit 0 has succeeded.",
+    "Stop jobs gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues a job. On this "
+    "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name. "
+    "A job on this machine whose replicas all exit 0 has succeeded.\n\n" + PATTERNS,
 )
 suspend = _suspending(
     "suspend",
     "Suspended",
-    "Suspend a job gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues the job. Until "
-    "you resume or delete it, no other job of the same name can run.",
+    "Suspend jobs gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues a job. Until "
+    "you resume or delete it, no other job of the same name can run.\n\n" + PATTERNS,
 )
 
 

@@ -1,6 +1,7 @@
 """An attached run: show the logs of jobs until they end, and return their exit code.
 
-On this machine, this process drives the jobs, and Ctrl-C stops them. On a cluster, Ctrl-C only detaches.
+`tfjob run` drives jobs of this machine in this process, and Ctrl-C stops them. From jobs of a cluster, and from jobs
+that another process drives, Ctrl-C only detaches.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from tfjob.errors import UserError
 if TYPE_CHECKING:
     from tfjob.launch.drive import DrivenJobs
     from tfjob.launch.follow import FollowedJobs
+    from tfjob.launch.watch import WatchedJobs
+
+    Attached = DrivenJobs | FollowedJobs | WatchedJobs
 
 STOPS = "Ctrl-C stops the job (tfjob resume continues it); a second Ctrl-C kills it"
 KILLS = "killing the replicas"
@@ -31,7 +35,7 @@ LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def attach(attached: DrivenJobs | FollowedJobs, output: str, *, plain: bool) -> int:
+def attach(attached: Attached, output: str, *, plain: bool) -> int:
     """Show the jobs until they end, and return the worst of their exit codes."""
     quiet = output != "text" or is_quiet()
     shown = displays(attached.jobs, quiet=quiet)
@@ -58,7 +62,7 @@ def attach(attached: DrivenJobs | FollowedJobs, output: str, *, plain: bool) -> 
     return report_result(attached.backend, [record.name for record in started], left, output, width=screen.width)
 
 
-async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
+async def _show(attached: Attached, screen: Screen) -> bool:
     """Show the jobs until all are over; return whether the user detached from them before."""
     interrupts = 0
     is_over = False
@@ -85,7 +89,7 @@ async def _show(attached: DrivenJobs | FollowedJobs, screen: Screen) -> bool:
         """
         if not is_over and all(job.record.is_server for job in attached.jobs):
             attached.stop()
-            screen.tell("the output pipe was closed; stopping")
+            screen.tell(f"the output pipe was closed; {'detaching' if attached.detaches else 'stopping'}")
 
     screen.on_reader_gone = stop_servers
     loop = asyncio.get_running_loop()

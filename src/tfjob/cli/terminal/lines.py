@@ -35,6 +35,8 @@ class Display:
         self._has_begun = quiet
         self._doings = Doings()
         self._follower = RecordFollower(job.folder)
+        if job.tail is not None:
+            self._follower.skip_to_end(job.record.object, job.tail)
         self._shown = ("", "", "")
         self._owner = f"{job.record.name}/" if several else ""
         self.width = max((len(self._owner + name) for name in log_labels(job.record.object)), default=0)
@@ -76,7 +78,7 @@ class Display:
     def _begin(self) -> Iterator[str]:
         if not self._has_begun:
             self._has_begun = True
-            yield self.say(f"starting {self._job.where} ({replica_counts(self._job.record.object)})")
+            yield self.say(f"{self._job.opening} ({replica_counts(self._job.record.object)})")
             for event in self._job.found:
                 yield self.say(event.message, warning=event.warning)
 

@@ -67,7 +67,7 @@ def report_creation(outcome: Outcome, backend: SyncKubeBackend) -> None:
 def report_detached(records: list[Record]) -> None:
     for record in records:
         name, options = record.name, record.options
-        commands = f"To stop it: tfjob stop {name}{options}; to follow it: tfjob logs {name} -f{options}"
+        commands = f"To stop it: tfjob stop {name}{options}; to see it again: tfjob attach {name}{options}"
         click.echo(f"{name} is still running. {commands}", err=True)
 
 

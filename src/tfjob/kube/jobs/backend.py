@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence, Set
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from tfjob.kube.access.config import Access
 from tfjob.kube.client.client import Client
 from tfjob.kube.client.version import server_version
 from tfjob.kube.jobs import jobs
-from tfjob.kube.jobs.container_logs import containers_of, pods_of, selector
+from tfjob.kube.jobs.container_logs import containers_of, interleave, merge, pods_of, selector
 from tfjob.kube.jobs.jobs import events_of
 from tfjob.plan.build.job_storage import storage_of
 from tfjob.plan.facts.conditions import SUSPENDED, is_finished
@@ -116,8 +116,14 @@ class KubeBackend:
         """Do nothing: the operator drives jobs."""
         return list(records)
 
-    async def pause(self, record: Record, seconds: float) -> None:
-        await jobs.wait_for_change(self.client, record.job, seconds)
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
+        waits = [asyncio.create_task(jobs.wait_for_change(self.client, one.job, seconds)) for one in records]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def replicas(self, record: Record) -> list[Replica]:
         pods = await pods_of(self.client, record.job) if record.current else []
@@ -158,6 +164,10 @@ class KubeBackend:
 
         return JobLogs(self.client, record.job, self.records).read(query, gone=not record.current)
 
+    def merged_logs(self, records: Mapping[str, Record], query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        streams = [_with_key(key, self.logs(record, query)) for key, record in records.items()]
+        return interleave(streams) if query.follow else merge(streams)
+
     async def documents(self, record: Record) -> dict[str, Any]:
         """Return the job and its pods as the API server stores them, and the cluster's version."""
         job = record.job
@@ -186,7 +196,7 @@ class KubeBackend:
                 return
             if not noticed and time.monotonic() > deadline:
                 raise Unattended(present, patience)
-            await self.pause(present, self.client.durations.look.total_seconds())
+            await self.pause([present], self.client.durations.look.total_seconds())
 
     async def suspend(self, record: Record, reason: str) -> Record:
         return await self.change(record, lambda job: suspended(job, reason))
@@ -200,7 +210,7 @@ class KubeBackend:
             with suppress(errors.NotFound, errors.Conflict):  # another client deleted it
                 await self.client.delete(resource, record.namespace, record.name, uid, "Background")
             while (present := await self.refresh(record)) is not None:
-                await self.pause(present, self.client.durations.look.total_seconds())
+                await self.pause([present], self.client.durations.look.total_seconds())
         self.records.remove(record.job)
 
     # --- processes ----------------------------------------------------------------------------------------------
@@ -239,6 +249,12 @@ class KubeBackend:
         from tfjob.kube.jobs.port_forward import KubePlace
 
         await forward(KubePlace(self.client, self.namespace, self.find), request, ready, warn)
+
+
+async def _with_key(key: str, batches: AsyncGenerator[list[Line], None]) -> AsyncGenerator[list[Line], None]:
+    async with aclosing(batches):
+        async for batch in batches:
+            yield [line._replace(replica=key + line.replica) for line in batch]
 
 
 def _with_prefix(record: Record, taken: Set[tuple[str, str]]) -> Record:

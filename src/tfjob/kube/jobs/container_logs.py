@@ -195,12 +195,22 @@ async def read(
     `kept` lines of other containers are merged in. Labels of containers whose log no longer exists are added to
     `unreadable`.
     """
+    sources = [_read_one(client, container, query, unreadable) for container in containers]
+    async with aclosing(merge([*sources, _one_batch(kept)])) as batches:
+        async for batch in batches:
+            yield batch
+
+
+async def _one_batch(lines: Sequence[Line]) -> AsyncGenerator[list[Line], None]:
+    yield list(lines)
+
+
+async def merge(sources: Sequence[AsyncGenerator[list[Line], None]]) -> AsyncGenerator[list[Line], None]:
+    """Yield the lines of all sources by time, in batches; read from each source only as far as needed."""
     async with AsyncExitStack() as stack:
-        sources = [_read_one(client, container, query, unreadable) for container in containers]
         for source in sources:
             stack.push_async_callback(source.aclose)
-        ahead = [deque(first) for first in await asyncio.gather(*(anext(source, []) for source in sources))]
-        ahead.append(deque(kept))
+        ahead = [deque(first) for first in await asyncio.gather(*map(_next_lines, sources))]
         heap = [(lines[0].time, number) for number, lines in enumerate(ahead) if lines]
         heapq.heapify(heap)
         batch: list[Line] = []
@@ -211,13 +221,46 @@ async def read(
             if len(batch) == BATCH:
                 yield batch
                 batch = []
-            if not lines and number < len(sources):
-                lines.extend(await anext(sources[number], []))
+            if not lines:
+                lines.extend(await _next_lines(sources[number]))
             if lines:
                 heapq.heapreplace(heap, (lines[0].time, number))
             else:
                 heapq.heappop(heap)
         yield batch
+
+
+async def _next_lines(source: AsyncGenerator[list[Line], None]) -> list[Line]:
+    """Return the next batch that is not empty; an empty one at the end."""
+    async for batch in source:
+        if batch:
+            return batch
+    return []
+
+
+async def interleave(sources: Sequence[AsyncGenerator[list[Line], None]]) -> AsyncGenerator[list[Line], None]:
+    """Yield the lines of sources that grow, as they arrive; those that arrive together by time."""
+
+    async def following(source: AsyncGenerator[list[Line], None]) -> list[Line] | None:
+        return await anext(source, None)
+
+    reading = {asyncio.create_task(following(source)): source for source in sources}
+    try:
+        while reading:
+            done, _ = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+            arrived = []
+            for task in done:
+                source = reading.pop(task)
+                if (batch := task.result()) is not None:
+                    arrived.append(batch)
+                    reading[asyncio.create_task(following(source))] = source
+            yield list(heapq.merge(*arrived, key=lambda line: line.time))
+    finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+        for source in sources:
+            await source.aclose()
 
 
 async def _read_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ from tfjob.plan.facts.tasks import desired
 from tfjob.plan.policy.run_policy import RESUMING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tfjob.jobs.port_forward import Forwarded, ForwardRequest
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -90,7 +92,7 @@ class LocalBackend:
                 runs.ensure_driven(self.home, self.store, run)
         return [(await self.refresh(one) or one) if one.uid in unsettled else one for one in records]
 
-    async def pause(self, record_: Record, seconds: float) -> None:
+    async def pause(self, records: Sequence[Record], seconds: float) -> None:
         await self._sleep(min(seconds, STEP_SECONDS))
 
     async def replicas(self, record_: Record) -> list[Replica]:
@@ -123,13 +125,19 @@ class LocalBackend:
         return list(runs_of(runs.owner_of(run), run.folder, replica))
 
     def logs(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        return self._follow(record_, query) if query.follow else self._read(record_, query)
+        return self.merged_logs({"": record_}, query)
 
-    async def _read(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
+    def merged_logs(self, records: Mapping[str, Record], query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        return self._follow(records, query) if query.follow else self._read(records, query)
+
+    async def _read(self, records: Mapping[str, Record], query: LogQuery) -> AsyncGenerator[list[Line], None]:
         from tfjob.records.log_reader import choose, read, runs_of
 
-        run = self._run(record_)
-        chosen = choose(runs_of(runs.owner_of(run), run.folder, query.replica), previous=query.previous)
+        chosen: dict[str, Path] = {}
+        for key, record_ in records.items():
+            run = self._run(record_)
+            folders = choose(runs_of(runs.owner_of(run), run.folder, query.replica), previous=query.previous)
+            chosen |= {key + label: folder for label, folder in folders.items()}
         kept = read(chosen, tail=query.tail, since=query.since)
         while batch := list(islice(kept, BATCH)):
             yield batch
@@ -230,19 +238,24 @@ class LocalBackend:
             started += runs.ensure_driven(self.home, self.store, run)
             await self._sleep(STEP_SECONDS)
 
-    async def _follow(self, record_: Record, query: LogQuery) -> AsyncGenerator[list[Line], None]:
-        from tfjob.records.log_reader import POLL, Follower, sources_of
+    async def _follow(self, records: Mapping[str, Record], query: LogQuery) -> AsyncGenerator[list[Line], None]:
+        from tfjob.records.log_reader import POLL, Follower, Source, sources_of
 
-        uid, run = record_.uid, self._run(record_)
-        sources = sources_of(runs.owner_of(run), run.folder, query.replica)
-        with Follower(sources, tail=query.tail, since=query.since) as follower:
+        followed = {key: self._run(record_) for key, record_ in records.items()}
+
+        def sources() -> Iterator[Source]:
+            for key, run in followed.items():
+                for label, folder in sources_of(runs.owner_of(run), run.folder, query.replica):
+                    yield Source(key + label, folder)
+
+        with Follower(sources(), tail=query.tail, since=query.since) as follower:
             next_look = 0.0
             while True:
-                present = self.store.run(uid)
-                over = present is None or runs.is_at_rest(self.store, present)
+                present = [self.store.run(run.uid) for run in followed.values()]
+                over = all(run is None or runs.is_at_rest(self.store, run) for run in present)
                 if over or time.monotonic() >= next_look:
                     next_look = time.monotonic() + LOOK_SECONDS
-                    for source in sources_of(runs.owner_of(run), run.folder, query.replica):
+                    for source in sources():
                         follower.add(source)
                     yield []
                 if lines := follower.poll():

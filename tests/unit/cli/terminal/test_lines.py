@@ -26,7 +26,8 @@ START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 class Attached:
     """An attached job whose record, events and time the test chooses."""
 
-    where = "as mnist.1"
+    opening = "starting as mnist.1"
+    tail: int | None = None
     found: Sequence[Event] = ()
 
     def __init__(self, folder: Path) -> None:

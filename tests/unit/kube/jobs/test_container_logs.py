@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tfjob.jobs.backend import Line
 from tfjob.jobs.logs import LONGEST
-from tfjob.kube.jobs.container_logs import LogLines
+from tfjob.kube.jobs.container_logs import LogLines, interleave, merge
 
 
 def log(*lines: tuple[int, str]) -> bytes:
@@ -99,3 +101,49 @@ def test_the_log_is_read_again_from_shortly_before_the_latest_line() -> None:
     lines.take(log((9000, "late"), (5000, "early")))
     assert lines.since == datetime(2026, 1, 2, 3, 4, 12, tzinfo=UTC)
     assert lines.time == datetime(2026, 1, 2, 3, 4, 14, tzinfo=UTC)
+
+
+def at(seconds: int) -> Line:
+    return Line(datetime(2026, 1, 2, 3, 4, tzinfo=UTC) + timedelta(seconds=seconds), "worker-0", str(seconds))
+
+
+async def batches(*found: list[int]) -> AsyncGenerator[list[Line], None]:
+    for numbers in found:
+        await asyncio.sleep(0)
+        yield [at(number) for number in numbers]
+
+
+def test_the_lines_of_several_sources_are_merged_by_time() -> None:
+    async def merged() -> list[str]:
+        sources = [batches([1, 4], [], [7, 8]), batches(), batches([2], [3, 9], [])]
+        return [line.text async for lines in merge(sources) for line in lines]
+
+    assert asyncio.run(merged()) == list("1234789")
+
+
+def test_a_source_that_waits_does_not_delay_the_lines_of_others() -> None:
+    """And an interrupted reader closes all of them."""
+    closed: list[str] = []
+
+    async def waiting() -> AsyncGenerator[list[Line], None]:
+        try:
+            yield [at(1)]
+            await asyncio.Event().wait()
+        finally:
+            closed.append("waiting")
+
+    async def interleaved() -> list[str]:
+        reader, found = interleave([waiting(), batches([2], [], [3])]), list[str]()
+        async for lines in reader:
+            found += texts(lines)
+            if "3" in found:
+                break
+        await reader.aclose()
+        return found
+
+    async def over() -> list[str]:
+        return [line.text async for lines in interleave([batches([1], [4]), batches([2])]) for line in lines]
+
+    assert asyncio.run(interleaved()) == list("123")
+    assert closed == ["waiting"]
+    assert sorted(asyncio.run(over())) == list("124")

@@ -73,7 +73,7 @@ def test_several_readers_share_one_event_loop(tmp_path: Path) -> None:
     async def read() -> None:
         async with connect(home, "", write=False) as backend:
             record = await backend.find("mnist")
-            found, _ = await asyncio.gather(backend.jobs(), backend.pause(record, 0.01))
+            found, _ = await asyncio.gather(backend.jobs(), backend.pause([record], 0.01))
             assert found == [record]
 
     asyncio.run(read())
