@@ -72,7 +72,7 @@ class Step:
 
 
 SESSION = (
-    Step("tfjob init"),
+    Step("tfjob init --fast"),
     Step(
         "tfjob run tfjob.yaml",
         (Meanwhile("step 50/", "step 400/", "multi-worker", "worker-1"),),

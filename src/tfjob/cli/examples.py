@@ -8,6 +8,7 @@ EXAMPLES = {
     "init": (
         ("tfjob init", "write tfjob.yaml and train.py to this folder"),
         ("tfjob init single digits", "write the template `single` to the folder digits"),
+        ("tfjob init --fast", "train for a few seconds only"),
     ),
     "run": (
         ("tfjob run tfjob.yaml", "run a manifest on this machine"),

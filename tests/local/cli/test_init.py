@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.command_line import CommandLine
-from tfjob.cli.commands.init import DEFAULT, TEMPLATES
+from tfjob.cli.commands.init import DEFAULT, FAST, TEMPLATES
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -28,6 +28,21 @@ def test_a_template_is_a_valid_job_with_a_script_a_volume_and_curves(
     assert job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["name"] == "tensorflow"
     assert job["spec"]["tensorBoard"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     assert job["spec"]["tensorBoard"]["volumes"][0]["name"] == "tfjob-data"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_fast_template_differs_only_in_the_arguments_of_its_script(
+    empty: CommandLine, tmp_path: Path, template: str
+) -> None:
+    empty("init", template, str(tmp_path / "long" / "digits"))
+    empty("init", template, "--fast", str(tmp_path / "fast" / "digits"))
+    slow, fast = ((tmp_path / way / "digits") for way in ("long", "fast"))
+    assert (fast / "train.py").read_bytes() == (slow / "train.py").read_bytes()
+    assert (fast / "tfjob.yaml").read_text().replace(f", {FAST[template]}", "") == (slow / "tfjob.yaml").read_text()
+    shown = json.loads(empty("run", "--dry-run", str(fast / "tfjob.yaml"), "-o", "json"))
+    words = yaml.safe_load(f"[{FAST[template]}]")
+    commands = [item["containers"][0]["argv"] for item in shown["items"] if not item["replica"].startswith("ps")]
+    assert commands == [["python", "train.py", *words]] * len(commands)
 
 
 def test_init_writes_here_says_what_to_do_next_and_never_writes_over(empty: CommandLine, tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ def points(folder: Path, name: str) -> list[float]:
     return values
 
 
+@pytest.mark.tensorflow
+@pytest.mark.timeout(600)
 def test_the_commands_of_the_readme_print_what_it_shows(tmp_path: Path) -> None:
     played(ROOT / "README.md", tmp_path, ROOT)
 

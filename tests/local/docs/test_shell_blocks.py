@@ -9,6 +9,7 @@ COVERED = {
         "pip install '.[tensorflow,tensorboard]'": "tests/local/packaging/test_wheel.py",
         "python3 -m venv .uv && .uv/bin/pip install uv==0.13.7 && .uv/bin/uv run --locked --no-dev": ".ci/run",
         "tfjob init ": "tests/local/training/test_newcomer.py",
+        "tfjob run -m pkg.train": "tests/local/cli/test_cli_script.py",
         "tfjob operator install --image": "tests/node/operator/test_operator_image.py",
         "python3 -m venv .uv && .uv/bin/pip install uv==0.13.7 && .uv/bin/uv run --locked --all": ".ci/run",
     },

@@ -82,7 +82,7 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
         tmux(environ, project, 100, 30) as other,
     ):
         with step("init"):
-            terminal.type("tfjob init")
+            terminal.type("tfjob init --fast")
             wait_until(lambda: {path.name for path in project.iterdir()} == {"tfjob.yaml", "train.py"}, 60)
             terminal.wait_for_prompt()
         gate = Gate(project / "train.py", 200)
@@ -94,11 +94,10 @@ def test_a_newcomer_trains_loses_a_worker_goes_on_and_sees_the_curve(programs: P
             (_, first), *_, (saved, third) = losses(terminal)
             assert third < first
         with step("kill -9 of a worker, to the step that both resume from"):
-            killed = other.answer(
-                "tfjob status multi-worker | tee shown | awk '/ worker-1 / { print $5 }' | xargs kill -9"
-            )
-            row = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", (project / "shown").read_text(), re.M)
-            assert row, killed
+            killed = other.answer("tfjob status multi-worker | tee shown | sed -n 's/^To kill worker-1: //p' | bash")
+            shown_pid = re.search(r"^ +worker-1 +Running +1 +- +(\d+) ", (project / "shown").read_text(), re.M)
+            assert shown_pid, killed
+            assert f"\nTo kill worker-1: kill -9 {shown_pid[1]}\n" in (project / "shown").read_text()
             gate.let_train_to(600)
             terminal.wait_for(r"worker-1 .*SIGKILL", 120)
             resumed = terminal.wait_for(r"worker-0 +\| resumed from step (\d+)", 180)

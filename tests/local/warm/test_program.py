@@ -35,6 +35,9 @@ print(socket.gethostname() == platform.node(), tempfile.gettempdir(), time.tznam
 print(sys.getrecursionlimit(), gc.isenabled(), gc.get_threshold(), threading.current_thread().name)
 print(sorted({entry.split(b'=')[0] for entry in open('/proc/self/environ', 'rb').read().split(bytes(1)) if entry}))
 print(os.environ['TFJOB_POD'].encode() in open('/proc/self/environ', 'rb').read())
+sockets = [one.fileno() for one in gc.get_objects() if type(one) is socket.socket]
+stale = [fd for fd in sockets if fd > 0 and not os.path.exists(f'/proc/self/fd/{fd}')]
+print('sockets that would close other files:', stale)
 """,
     "exit-3": "import sys; print('partial', end=''); sys.exit(3)",
     "exit-text": "import sys; sys.exit('no data')",

@@ -47,7 +47,7 @@ def test_a_template_trains_and_resumes_from_its_checkpoint(tool: Installed, tmp_
     """The loss falls and the job resumes after the kill; it leaves summaries, checkpoints and a model."""
     case = CASES[template]
     home, project = tmp_path / "home", tmp_path / "digits"
-    assert tool.tfjob(home, "init", template, str(project)).returncode == 0
+    assert tool.tfjob(home, "init", template, str(project), "--fast").returncode == 0
     gate = Gate(project / "train.py", case.after)
     with Running(tool, home, str(project / "tfjob.yaml")) as job:
         job.wait_for_step(case.after, case.teller, case.progress, timeout=PATIENCE)

@@ -147,9 +147,10 @@ def test_a_script_without_a_manifest_trains_in_pods(
     assert tool.tfjob(tmp_path / "home", "init", "multi-worker", str(tmp_path / "work")).returncode == 0
     script = str(tmp_path / "work" / "train.py")
     where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX)
+    arguments = ("--steps", "100", "--checkpoint-every", "50")
     with (
         hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path),
-        Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", "--steps", "100") as run,
+        Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", *arguments) as run,
     ):
         assert run.finish(PATIENCE) == 0
     for worker, step in (("worker-0", 100), ("worker-1", 50)):  # when the first is done, the other one may be ended

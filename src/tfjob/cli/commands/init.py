@@ -18,14 +18,22 @@ TEMPLATES = {
     "single": "ordinary Keras code in one process",
 }
 DEFAULT = "multi-worker"
+FAST = {
+    "multi-worker": '--steps, "600", --checkpoint-every, "50"',
+    "parameter-server": '--steps, "1000", --checkpoint-every, "100"',
+    "single": '--epochs, "20"',
+}
+"""Arguments of the script with which a template trains for seconds instead of a minute, as the manifest writes them."""
 MANIFEST = "tfjob.yaml"
+COMMAND = b"command: [python, train.py"
 
 
 @click.command()
 @click.argument("template", default=DEFAULT, type=click.Choice(list(TEMPLATES)), metavar="[TEMPLATE]")
 @click.argument("folder", default=".", metavar="[FOLDER]")
+@click.option("--fast", is_flag=True, help="Train for a few seconds instead of about a minute.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
-def init(template: str, folder: str, force: bool) -> None:
+def init(template: str, folder: str, fast: bool, force: bool) -> None:
     """Create a manifest and a training script that run as they are, in FOLDER or in the current folder.
 
     \b
@@ -33,8 +41,9 @@ def init(template: str, folder: str, force: bool) -> None:
     parameter-server   a chief, two workers and a parameter server
     single             ordinary Keras code in one process
 
-    The scripts generate their own data, print a falling loss, write summaries for TensorBoard, and resume from their
-    last checkpoint. The job is named after FOLDER or, without one, after the template.
+    The scripts generate their own data, train for about a minute on two cores, print a falling loss, write summaries
+    for TensorBoard, and resume from their last checkpoint. The job is named after FOLDER or, without one, after the
+    template.
     """
     from tfjob.api.manifest.script import name_of
 
@@ -43,7 +52,7 @@ def init(template: str, folder: str, force: bool) -> None:
     job = name_of([f"{target.name}.py"]) if target.name.strip(".") else template
     if target.is_file():
         raise InvalidRequest(f"'{target}' is a file, not a folder", "Name another folder.")
-    files = _files(template, job)
+    files = _files(template, job, FAST[template] if fast else "")
     there = [target / name for name in files if (target / name).exists()]
     if there and not force:
         raise InvalidRequest(
@@ -59,11 +68,13 @@ def init(template: str, folder: str, force: bool) -> None:
     click.echo(_next_commands(job, target))
 
 
-def _files(template: str, job: str) -> dict[str, bytes]:
+def _files(template: str, job: str, arguments: str) -> dict[str, bytes]:
     from importlib.resources import files
 
     found = files("tfjob") / "templates" / template
     manifest = (found / MANIFEST).read_bytes().replace(template.encode(), job.encode())
+    if arguments:
+        manifest = manifest.replace(COMMAND, COMMAND + b", " + arguments.encode())
     return {MANIFEST: manifest, "train.py": (found / "train.py").read_bytes()}
 
 

@@ -85,7 +85,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
         ]
         for replica in replicas
     ]
-    return "\n".join([*lines, "", table(titles, rows)])
+    return "\n".join([*lines, "", table(titles, rows), *_kill_command(record, replicas)])
 
 
 def _starts(replicas: list[Replica]) -> list[str]:
@@ -109,6 +109,15 @@ def _left_running(record: Record, replicas: list[Replica]) -> list[str]:
     run = "replica is still running" if count == 1 else "replicas are still running"
     command = f"tfjob delete {record.name}{record.options}"
     return [f"  left       {count} {run} (cleanPodPolicy: None); to end {'it' if count == 1 else 'them'}: {command}"]
+
+
+def _kill_command(record: Record, replicas: list[Replica]) -> list[str]:
+    """Return the command that kills a replica on this machine: the last worker, or else the last replica."""
+    running = [replica for replica in replicas if replica.pid and replica.phase == "Running"]
+    if record.state != "Running" or not running:
+        return []
+    victim = [*running, *(replica for replica in running if replica.name.startswith("worker-"))][-1]
+    return ["", f"To kill {victim.name}: kill -9 {victim.pid}"]
 
 
 def _asked(resources: dict[str, Any]) -> str:

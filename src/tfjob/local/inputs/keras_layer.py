@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SWITCH = "TFJOB_KERAS_LAYER"
 REPORT = "TFJOB_KERAS_REPORT"
 REPORT_FILE = "keras-layer"
 """In the folder of a pod."""
+_VERSION = re.compile(r"[\w.]{1,30}")
 
 
 def with_layer(env: Mapping[str, str], pod_folder: Path) -> dict[str, str]:
@@ -33,6 +35,16 @@ def without_layer(env: Mapping[str, str]) -> dict[str, str]:
         return dict(env)
     rest = {name: value for name, value in env.items() if name not in ("PYTHONPATH", REPORT)}
     return {**rest, "PYTHONPATH": others} if others else rest
+
+
+def reported_version(pod_folder: Path) -> str:
+    """Return the version of Keras that a replica uses with the layer; empty if it has not reported one yet."""
+    try:
+        text = (pod_folder / REPORT_FILE).read_text(errors="replace")
+    except OSError:
+        return ""
+    # The file is empty while the replica is writing it.
+    return text if _VERSION.fullmatch(text) else ""
 
 
 def _has_peers(tf_config: str) -> bool:

@@ -5,7 +5,6 @@ It keeps nothing important in memory: after a crash, the next kubelet finds ever
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -51,7 +50,6 @@ STARTING_SECONDS = 0.5
 """How long one round may start pods: Ctrl-C and the reports of other pods wait meanwhile."""
 UNKNOWN = "ContainerStatusUnknown"
 READINESS = ("ContainersReady", "Ready")
-_VERSION = re.compile(r"[\w.]{1,30}")
 
 
 class Report(msgspec.Struct, rename="camel"):
@@ -250,12 +248,8 @@ class Kubelet:
         run = watched.run
         if run.uid in self._told_layer:
             return
-        try:
-            version = (watched.folder / keras_layer.REPORT_FILE).read_text(errors="replace")
-        except OSError:
-            return
-        self._told_layer.add(run.uid)
-        if _VERSION.fullmatch(version):
+        if version := keras_layer.reported_version(watched.folder):
+            self._told_layer.add(run.uid)
             message = f"Keras {version} trains on several workers with the compatibility layer of tfjob"
             self.publish(run, Event("KerasLayer", f"{message} ({keras_layer.SWITCH}=0 turns it off)"))
 

@@ -9,6 +9,7 @@ report how it ended and to kill the processes that it left behind.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import resource
@@ -123,6 +124,16 @@ class Become(BaseException):
 
     def keep_open(self) -> list[int]:
         return [self._channel.fileno(), self._errors]
+
+    def detach_sockets(self) -> None:
+        """Keep the supervisor's sockets from closing descriptors of the program when Python frees them at its end.
+
+        This process has closed their descriptors, and the program may get the same numbers: TensorFlow aborts if one of
+        its own is closed.
+        """
+        for one in gc.get_objects():
+            if type(one) is socket.socket and one is not self._channel:
+                one.detach()
 
     def alive(self) -> None:
         """Report that the program starts now."""

@@ -64,6 +64,7 @@ def run(become: container.Become, imported: Imported) -> None:
     word, *args = plan["argv"][warm["at"] :]
     script, module = ("", word) if warm["module"] else (word, "")
     container.close_all_but(*become.keep_open())
+    become.detach_sockets()
     if reason := _doubt(script, imported):
         become.start_cold(reason)
     _renew_interpreter(plan, script)

@@ -18,12 +18,12 @@ import tensorflow as tf
 # tfjob sets these if the volume tfjob-data is mounted. Without it, everything goes to the current folder.
 CHECKPOINTS = Path(os.environ.get("TFJOB_CHECKPOINT_DIR") or "checkpoints")
 OUTPUT = Path(os.environ.get("TFJOB_OUTPUT_DIR") or "output")
-CLASSES = 3
+CLASSES = 5
 
 
 def main():
     parser = argparse.ArgumentParser(description="Train a classifier for points on a spiral.")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--batch", type=int, default=64, help="points per step")
     args = parser.parse_args()
 
@@ -66,7 +66,7 @@ def spiral(count):
     random = np.random.default_rng(1)
     arms = np.arange(count) % CLASSES
     radius = random.uniform(0.1, 1, count)
-    angle = 4 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.2, count)
+    angle = 6 * radius + 2 * np.pi * arms / CLASSES + random.normal(0, 0.2, count)
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return points.astype(np.float32), arms.astype(np.int64)
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from tfjob.local.inputs.keras_layer import FOLDER, REPORT, SWITCH, with_layer, without_layer
+from tfjob.local.inputs.keras_layer import (
+    FOLDER,
+    REPORT,
+    REPORT_FILE,
+    SWITCH,
+    reported_version,
+    with_layer,
+    without_layer,
+)
 
 POD = Path("/state/pods/mnist-worker-0")
 
@@ -69,3 +77,11 @@ def test_fork_servers_start_without_the_layer(given: dict[str, str]) -> None:
 def test_the_layer_is_one_file() -> None:
     """Its folder is on the path of users' programs, so that another module there could hide one of theirs."""
     assert [path.name for path in Path(FOLDER).iterdir() if path.name != "__pycache__"] == ["sitecustomize.py"]
+
+
+@pytest.mark.parametrize(("written", "version"), [(None, ""), ("", ""), ("3.15.1", "3.15.1"), ("3.15.1\n\x1b[2J", "")])
+def test_a_report_counts_when_it_contains_a_version(tmp_path: Path, written: str | None, version: str) -> None:
+    """The driver may see the file before its content; it must then look again."""
+    if written is not None:
+        (tmp_path / REPORT_FILE).write_text(written)
+    assert reported_version(tmp_path) == version

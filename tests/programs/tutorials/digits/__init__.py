@@ -1,0 +1,1 @@
+"""A training as a package: run it with -m digits.train."""
