@@ -122,7 +122,11 @@ def problems(request: Request, manifest: Manifest) -> list[Problem]:
     with open_cluster(request.target, request.namespace) as backend:
         for entry in manifest.entries:
             job = with_namespace(entry, _canonical(entry.written), request.namespace, backend.namespace)
-            delivery = sender.delivery(job)
+            try:
+                delivery = sender.delivery(job)
+            except InvalidRequest as error:
+                found.append(entry.located(Problem("", error.message, error.hint)))
+                continue
             preflight = Preflight(backend.client, delivery.job, [*manifest.objects, *delivery.config_maps])
             found += map(entry.located, backend.run(preflight.problems()))
         for part, document in zip(manifest.object_parts, manifest.objects, strict=True):

@@ -141,6 +141,11 @@ def _has_most(place: str, total: int, sizes: Mapping[str, int]) -> bool:
 
 def project_files(folder: Path) -> ProjectFiles:
     """Return the files of a folder. Raises InvalidRequest."""
+    if folder in (Path("/"), Path("~").expanduser()):
+        raise InvalidRequest(
+            f"{folder} is not the folder of a project, and tfjob would send all of it to the cluster",
+            "Change to the folder of your project first.",
+        )
     ignored = Patterns.of_file(folder / IGNORE_FILE)
     known = _of_git(folder)
     secrets: list[str] = []

@@ -168,6 +168,14 @@ def test_a_script_in_a_dry_run_is_what_its_submission_creates(there: CommandLine
     there("delete", "script")
 
 
+def test_check_reports_that_a_program_would_not_be_sent(there: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(there("run", *SCRIPT, "--dry-run", "-o", "yaml"))
+    (tmp_path / "steps.py").touch()
+    assert "ok (script)" in there("check", "--on", "k8s", str(tmp_path / "job.yaml"))
+    (tmp_path / ".tfjobignore").write_text("*.py\n")
+    assert ".tfjobignore ignores it" in there("check", "--on", "k8s", str(tmp_path / "job.yaml"), code=2)
+
+
 def test_files_that_may_not_be_created_leave_no_job(there: CommandLine, team: Room) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
     team.make(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"count/configmaps": "0"}}})

@@ -113,6 +113,13 @@ def test_a_repository_that_git_cannot_read_is_an_error(tmp_path: Path) -> None:
         project_files(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["home", ""])
+def test_the_home_folder_is_not_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(InvalidRequest, match="project"):
+        project_files(tmp_path if name else Path("/"))
+
+
 PATTERNS = [
     ("*.py", "pkg/a.py", True),
     ("*.py", "a.pyc", None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -72,7 +71,8 @@ def shown(on_nodes: CommandLine, folder: Path, *words: str, code: int = 0) -> st
 def test_a_module_a_command_and_a_manifest_run_in_a_copy_of_the_folder(on_nodes: CommandLine, project: Path) -> None:
     module = shown(on_nodes, project, "-m", "pkg.train", "--image", IMAGE, "--workers", "2", "--name", "by-module")
     for worker in ("worker-0", "worker-1"):
-        assert re.search(rf"^{worker} +\| {SEEN} 3$", module, re.MULTILINE)
+        assert f"{worker} | {SEEN} 3\n" in module
+        assert on_nodes("logs", "by-module", worker) == f"{SEEN} 3\n"
     assert "sending 3 files" in module
     assert "left out .env" in module
     (project / "pkg" / "model.py").write_text("LAYERS = 4\n")  # an edit needs no build
