@@ -26,11 +26,12 @@ def on_cluster(tool: Installed, kubeconfig: Path, namespace: str, folder: Path) 
 _started: list[subprocess.Popen[str]] = []
 
 
-def start(line: CommandLine, *words: str, stdin: str = "") -> subprocess.Popen[str]:
+def start(line: CommandLine, *words: str, stdin: str = "", cwd: Path | None = None) -> subprocess.Popen[str]:
     """Starts a command that keeps running while the test does something else; it ends with the test at the latest."""
     process = subprocess.Popen(
         [*line.tool.command, *words],
         env=line.environment(),
+        cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -35,7 +35,7 @@ def hosted_images(client: Client, namespace: str, examples: Path, folder: Path) 
         if servers := server_patch(spec, host):
             return [*servers, {"op": "replace", "path": "/spec/containers/0/image", "value": host.image}]
         changed = copy.deepcopy(spec)
-        for container in changed["containers"]:
+        for container in (*changed.get("initContainers", ()), *changed["containers"]):
             fill(container, changed, settings, host)
         for volume in changed.get("volumes", ()):
             if volume.pop("azureFile", None):

@@ -20,11 +20,12 @@ from typing import Any
 from devcluster.client import Client
 from devcluster.mounts import HostPython
 from support.running import wait_until
-from tfjob.api.manifest.script import SCRIPT_FOLDER
+from tfjob.launch.delivery import FOLDER
 from tfjob.operator.webhook import certificates
 
 Object = dict[str, Any]
 SERVER_FOLDER = "/ps-server"
+GROUPS = ("initContainers", "containers")
 
 
 Patch = Callable[[Object], list[Object]]
@@ -40,8 +41,8 @@ def hosted_servers(client: Client, namespace: str, host: HostPython, folder: Pat
 
 @contextmanager
 def hosted_scripts(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
-    """The same for pods that run a script which was sent to the cluster."""
-    with changed_pods(client, namespace, folder, lambda spec: _python_patch(spec, host, SCRIPT_FOLDER)):
+    """The same for pods whose files were sent to the cluster."""
+    with changed_pods(client, namespace, folder, lambda spec: _python_patch(spec, host, FOLDER)):
         yield
 
 
@@ -128,10 +129,11 @@ def server_patch(spec: Object, host: HostPython) -> list[Object]:
 def _python_patch(spec: Object, host: HostPython, program: str) -> list[Object]:
     """What the containers lack that have their program in a folder of that name."""
     changes: list[Object] = []
-    for index, container in enumerate(spec["containers"]):
+    found = [(group, index, one) for group in GROUPS for index, one in enumerate(spec.get(group, ()))]
+    for group, index, container in found:
         if program not in [mount["mountPath"] for mount in container.get("volumeMounts", ())]:
             continue
-        at = f"/spec/containers/{index}"
+        at = f"/spec/{group}/{index}"
         path = {"name": "PATH", "value": f"{Path(host.python).parent}:/usr/bin:/bin"}
         changes += [
             {"op": "add", "path": f"{at}/volumeMounts", "value": [*container["volumeMounts"], *host.mounts]},

@@ -19,6 +19,8 @@ JOB_MOUNT_PATH = "/tfjob-data"
 """Where the volume is mounted if tfjob adds it, unless something else is mounted there."""
 JOB_FOLDERS = ("TFJOB_CHECKPOINT_DIR", "TFJOB_OUTPUT_DIR", "TFJOB_SCRATCH_DIR")
 """The environment variables that name the folders in the volume."""
+SENT_FILES = "tfjob-files"
+"""The volume of a pod with the files that tfjob sent, and the init container that unpacks them."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation: a copy of the object as it was passed to `kubectl apply`."""
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.objects import ContainerStatus, ContainerTerminated, Deployment, Pod, PodStatus
+from tfjob.api.objects import SENT_FILES, ContainerStatus, ContainerTerminated, Deployment, Pod, PodStatus
 from tfjob.api.types import CONTAINER_NAME, TFJob
 from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Replica
@@ -124,12 +124,14 @@ def replica_counts(job: TFJob | Deployment) -> str:
 
 
 def log_labels(job: TFJob | Deployment) -> list[str]:
+    """Return the labels of the containers from which lines are expected."""
     found: list[str] = []
     if isinstance(job, Deployment):
         return found
     for task in desired(job):
         template = job.spec.tf_replica_specs[task.type].template or {}
-        found += container_labels(task.name, template.get("spec") or {}).values()
+        labels = container_labels(task.name, template.get("spec") or {})
+        found += (label for name, label in labels.items() if name != SENT_FILES)  # it prints only errors
     return found
 
 

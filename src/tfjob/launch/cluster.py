@@ -28,6 +28,7 @@ from tfjob.kube.jobs.jobs import read_job
 from tfjob.kube.submit import submission
 from tfjob.kube.submit.preflight import Preflight, object_problems
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_in_own_kind
+from tfjob.launch.delivery import Sender
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
 from tfjob.launch.request import Request, manifest_text, read_request, without_contents
 from tfjob.launch.target import open_cluster
@@ -49,7 +50,7 @@ UNDRAWN = "xxxx"
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterJobs(Prepared):
-    """Jobs for a cluster.
+    """Jobs for a cluster; `sent` describes the files of this machine that go with them, and `files` lists them.
 
     `unanswered` is set if the cluster could not be asked whether it serves TfJobs of tensorflow.org. The manifests then
     assume that it does, and cannot be submitted.
@@ -57,6 +58,8 @@ class ClusterJobs(Prepared):
 
     submission: Submission
     unanswered: KubeError | None = None
+    sent: str = ""
+    files: Sequence[str] = ()
 
 
 def prepare(request: Request) -> ClusterJobs:
@@ -65,15 +68,26 @@ def prepare(request: Request) -> ClusterJobs:
     warnings = check(manifest.problems)
     default = config.load(request.target.context or None).namespace
     jobs = [with_namespace(entry, _canonical(entry.written), request.namespace, default) for entry in manifest.entries]
-    manifests, unanswered = _kept(request, jobs)
+    sender = _sender(request)
+    deliveries = [sender.delivery(job) for job in jobs]
+    manifests, unanswered = _kept(request, [delivery.job for delivery in deliveries])
     return ClusterJobs(
         manifest=partial(manifest_text, request, data, manifest),
-        warnings=warnings,
+        warnings=[*warnings, *sender.warnings()],
         submission=Submission(
-            manifests, manifest.objects, jobs[0].metadata.namespace if jobs else request.namespace or default
+            manifests,
+            manifest.objects,
+            jobs[0].metadata.namespace if jobs else request.namespace or default,
+            [delivery.config_maps for delivery in deliveries],
         ),
         unanswered=unanswered,
+        sent=sender.summary(),
+        files=sender.listing(),
     )
+
+
+def _sender(request: Request) -> Sender:
+    return Sender(request.folder, is_program=request.is_program, in_image=request.script.in_image)
 
 
 def _refuse_local_options(request: Request) -> None:
@@ -105,15 +119,21 @@ def problems(request: Request, manifest: Manifest) -> list[Problem]:
     """Return the problems that the cluster finds in a dry run, with their places in the file."""
     _refuse_local_options(request)
     found: list[Problem] = []
+    sender = _sender(request)
     with open_cluster(request.target, request.namespace) as backend:
         for entry in manifest.entries:
             job = with_namespace(entry, _canonical(entry.written), request.namespace, backend.namespace)
-            preflight = Preflight(backend.client, job, manifest.objects)
+            try:
+                delivery = sender.delivery(job)
+            except InvalidRequest as error:
+                found.append(entry.located(Problem("", error.message, error.hint)))
+                continue
+            preflight = Preflight(backend.client, delivery.job, [*manifest.objects, *delivery.config_maps])
             found += map(entry.located, backend.run(preflight.problems()))
         for part, document in zip(manifest.object_parts, manifest.objects, strict=True):
             refused = backend.run(object_problems(backend.client, document, backend.namespace))
             found += map(part.located, refused)
-    return found
+    return [*found, *sender.warnings()]
 
 
 # --- a dry run --------------------------------------------------------------------------------------------------------
@@ -132,11 +152,12 @@ class Preview:
 
 def preview(prepared: ClusterJobs) -> Preview:
     objects, undrawn = without_contents(prepared.submission.objects), []
-    for manifest in prepared.submission.manifests:
+    for manifest, config_maps in zip(prepared.submission.manifests, prepared.submission.config_maps, strict=True):
         job = _as_read(manifest)
         if job.status.runtime_id == UNDRAWN:
             undrawn.append(job.metadata.name)
-        objects += [manifest, *map(_plain, children(job))]
+        sent = (submission.owned(one, manifest, UID) for one in config_maps)
+        objects += [manifest, *sent, *map(_plain, children(job))]
     return Preview(objects, undrawn)
 
 

@@ -154,9 +154,7 @@ def place(request: Request, manifest: Manifest) -> Placement:
 
 
 def _set_up(request: Request) -> tuple[Config, Options, Sequence[str]]:
-    # Relative paths and tfjob.toml belong to the folder of the manifest; a script uses the current folder.
-    here = request.file == "-" or request.is_program
-    project = Path.cwd() if here else Path(request.file).absolute().parent
+    project = request.folder
     settings = config.load(project, os.environ)
     mapped = pairs(request.volumes, "--volume", "NAME=FOLDER")
     python = str(Path(request.python).expanduser().absolute()) if os.sep in request.python else request.python

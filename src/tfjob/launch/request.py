@@ -19,7 +19,6 @@ from tfjob.launch.target import On
 
 if TYPE_CHECKING:
     from tfjob.api.manifest.loader import Manifest
-    from tfjob.api.manifest.script import Script
     from tfjob.api.problems import Problem
 
 INTERPRETERS = {".py": "python", ".sh": "bash"}
@@ -73,6 +72,11 @@ class Request:
         return bool(self.script.module) or not self.file or is_script(self.file)
 
     @property
+    def folder(self) -> Path:
+        """The project folder: that of the manifest, or the current one for a program or a manifest from stdin."""
+        return Path.cwd() if self.file == "-" or self.is_program else Path(self.file).absolute().parent
+
+    @property
     def program(self) -> str:
         """The program as the user wrote it, for messages."""
         return f"-m {self.script.module}" if self.script.module else self.file or shlex.join(self.script.arguments)
@@ -101,12 +105,14 @@ def load(request: Request) -> tuple[bytes, Manifest]:
     """Return the bytes and the content of a manifest, or of the manifest of a script, with its problems."""
     from tfjob.api.manifest import loader
 
+    if request.script.in_image and not request.target.cluster:
+        raise InvalidRequest("--in-image only applies to a cluster, not to this machine", "Leave it out.")
     if request.is_program:
         if request.parameters:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
         return data, loader.load(data, request.program, name=request.name, is_generated=True)
-    _refuse_script_options(request.file, request.script)
+    _refuse_script_options(request.file, replace(request.script, in_image=False))
     return read_manifest(request.file, request.parameters, request.name)
 
 
@@ -216,34 +222,36 @@ def names_of_script(request: Request) -> list[str]:
 
 
 def script_manifest(request: Request) -> bytes:
-    from tfjob.api.manifest.script import Counts, Script, documents, name_of
+    from tfjob.api.manifest.script import Counts, Script, job_manifest, name_of
     from tfjob.api.text.writer import yaml_text
 
     asked = request.script
     if request.target.cluster:
-        script = _for_cluster(request)
-    elif asked.in_image or asked.image:
-        option = "--in-image" if asked.in_image else "--image"
-        raise InvalidRequest(f"{option} only applies to a cluster, not to this machine", "Leave it out.")
-    else:
-        if not asked.module and request.file:
-            _script_text(request.file)  # report an unreadable script now
-        script = Script(_command(request))
-    script = replace(script, env=_declared(asked, cluster=request.target.cluster))
+        _check_for_cluster(request)
+    elif asked.image:
+        raise InvalidRequest("--image only applies to a cluster, not to this machine", "Leave it out.")
+    if not asked.in_image and not asked.module and request.file:
+        _check_readable(request.file)
+    script = Script(_command(request), _declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
-    return yaml_text(documents(script, counts, request.name or name_of(_command(request)), asked.image)).encode()
+    return yaml_text([job_manifest(script, counts, request.name or name_of(script.command), asked.image)]).encode()
 
 
 def _command(request: Request) -> list[str]:
-    """Return the command of a program. Raises InvalidRequest without one."""
-    asked = request.script
-    if not (asked.module or request.file or asked.arguments):
+    """Return the command of a program; on a cluster, a script has its path in the folder that is sent.
+
+    Raises InvalidRequest without a program.
+    """
+    asked, file = request.script, request.file
+    if not (asked.module or file or asked.arguments):
         raise InvalidRequest("the name of the file is empty", "Name a manifest or a script.")
     if asked.module:
         return ["python", "-m", asked.module, *([request.file] if request.file else []), *asked.arguments]
-    if request.file:
-        return [INTERPRETERS[Path(request.file).suffix], request.file, *asked.arguments]
-    return list(asked.arguments)
+    if not file:
+        return list(asked.arguments)
+    if request.target.cluster and not asked.in_image:
+        file = os.path.relpath(file)
+    return [INTERPRETERS[Path(file).suffix], file, *asked.arguments]
 
 
 def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
@@ -290,39 +298,24 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     raise InvalidRequest(f"{what} only to scripts, but {file} is a manifest", hint)
 
 
-def _for_cluster(request: Request) -> Script:
-    from tfjob.api.manifest.script import Script, upload_problem
-
+def _check_for_cluster(request: Request) -> None:
     asked, file = request.script, request.file
     if not asked.image:
         raise InvalidRequest(
             f"{request.program} needs an image to run in on a cluster",
             "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
-    if asked.in_image:
-        return Script(_command(request))
-    if asked.module or not file:
-        problem = "only the file of a script can be sent"
-    else:
-        text = _script_text(file)
-        problem = upload_problem(text, _modules_alongside(Path(file)) if file.endswith(".py") else None)
-    if problem:
+    if is_script(file) and not asked.in_image and os.path.relpath(file).startswith(".."):
         raise InvalidRequest(
-            f"{request.program} cannot be sent to the cluster: {problem}",
-            "Put the program and everything that it needs into the image, and add --in-image.",
+            f"{file} is not in the current folder, which tfjob sends to the cluster",
+            f"Change to its folder first: cd {shlex.quote(str(Path(file).parent))}",
         )
-    return Script(_command(request), text)
 
 
-def _script_text(file: str) -> str:
+def _check_readable(file: str) -> None:
     if Path(file).is_dir():
         raise InvalidRequest(f"{file} is a folder", "Name a script in it.")
     try:
-        return Path(file).read_text(encoding="utf-8")
+        Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InvalidRequest(f"{file} is not valid UTF-8") from None
-
-
-def _modules_alongside(script: Path) -> set[str]:
-    files = {path.stem for path in script.parent.glob("*.py")} - {script.stem}
-    return files | {path.name for path in script.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))}

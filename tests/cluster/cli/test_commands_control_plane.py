@@ -23,8 +23,9 @@ from support.operating import OperatorProcess, operating, with_token
 from support.room import Room, job, room
 from support.running import wait_until
 from support.served import serve_tfjobs
-from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
+from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
 from tfjob.api.types import TFJOBS
+from tfjob.kube.access.errors import ApiError
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -113,17 +114,77 @@ def test_what_a_command_does_not_know_of_a_job_stays(there: CommandLine, team: R
     assert kept["spec"]["tfReplicaSpecs"]["worker"]["template"]["spec"]["newField"] == {"a": 1}
 
 
-def test_a_script_travels_in_a_config_map(there: CommandLine, team: Room) -> None:
-    """And its job asks for it; a TAB knows the job."""
-    there("submit", "steps.py", "--name", "script", "--image", "python:3", "--workers", "2", "--", "--steps", "3")
+SCRIPT = ("steps.py", "--name", "script", "--image", "python:3", "--workers", "2")
+
+
+def sent(team: Room, job: str) -> list[dict[str, Any]]:
+    """The ConfigMaps with the files of a job."""
+    return [one for one in team.objects(CONFIG_MAPS) if one["metadata"]["name"].startswith(f"{job}-files-")]
+
+
+def test_the_folder_of_a_script_travels_in_config_maps_of_its_job(there: CommandLine, team: Room) -> None:
+    """They are deleted with it; a TAB knows the job."""
+    said = there("submit", *SCRIPT, "--", "--steps", "3")
+    assert re.search(rf"sending \d+ files \(.*\) of {MANIFESTS} to the cluster", said)
     team.until_pods("script", "worker-0", "worker-1")
-    assert team.get(CONFIG_MAPS, "script-script")["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
+    (config_map,) = sent(team, "script")
+    assert config_map["immutable"]
+    (owner,) = config_map["metadata"]["ownerReferences"]
+    assert owner["uid"] == team.get(TFJOBS, "script")["metadata"]["uid"]
+    with pytest.raises(ApiError, match="immutable"):
+        team.patch(CONFIG_MAPS, config_map["metadata"]["name"], {"binaryData": {"part-0": ""}})
     pod = team.pods("script")["worker-1"]
-    (container,) = pod["spec"]["containers"]
-    assert container["command"] == ["python", "/opt/tfjob-script/steps.py", "--steps", "3"]
-    assert {"name": "script", "configMap": {"name": "script-script", "defaultMode": 420}} in pod["spec"]["volumes"]
+    (container,), (unpack,) = pod["spec"]["containers"], pod["spec"]["initContainers"]
+    assert container["command"] == ["python", "steps.py", "--steps", "3"]
+    assert (unpack["name"], unpack["image"]) == ("tfjob-files", "python:3")
     words = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": "tfjob status scr", "COMP_CWORD": "2"}
     assert there(env=words) == "plain,script\n"
+    there("delete", "script")
+    wait_until(lambda: sent(team, "script") == [], 60)
+
+
+def test_a_job_that_follows_a_deleted_one_has_its_own_files(there: CommandLine, team: Room) -> None:
+    """The ConfigMaps of the same files have the same names, and those of the deleted job may still be there."""
+    there("submit", *SCRIPT)
+    (old,) = sent(team, "script")
+    there("delete", "script")
+    orphan = {"name": old["metadata"]["name"], "ownerReferences": old["metadata"]["ownerReferences"]}
+    wait_until(lambda: sent(team, "script") == [], 60)
+    team.make(CONFIG_MAPS, {**old, "metadata": orphan})  # as if the garbage collector were slow
+    there("submit", *SCRIPT)
+    (new,) = sent(team, "script")
+    assert new["metadata"]["ownerReferences"][0]["uid"] == team.get(TFJOBS, "script")["metadata"]["uid"]
+    there("delete", "script")
+
+
+def test_a_script_in_a_dry_run_is_what_its_submission_creates(there: CommandLine, team: Room) -> None:
+    shown = json.loads(there.run("run", "--dry-run", *SCRIPT, "-o", "json").stdout)["items"]
+    there("submit", *SCRIPT)
+    team.until_pods("script", "worker-0", "worker-1")
+    resources = {one.kind: one for one in (TFJOBS, CONFIG_MAPS, PODS, SERVICES)}
+    assert [one["kind"] for one in shown] == ["TFJob", "ConfigMap", "Service", "Service", "Pod", "Pod"]
+    for one in shown:
+        assert differences(one, team.get(resources[one["kind"]], one["metadata"]["name"])) == []
+    there("delete", "script")
+
+
+def test_check_reports_that_a_program_would_not_be_sent(there: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(there("run", *SCRIPT, "--dry-run", "-o", "yaml"))
+    (tmp_path / "steps.py").touch()
+    assert "ok (script)" in there("check", "--on", "k8s", str(tmp_path / "job.yaml"))
+    (tmp_path / ".tfjobignore").write_text("*.py\n")
+    assert ".tfjobignore ignores it" in there("check", "--on", "k8s", str(tmp_path / "job.yaml"), code=2)
+
+
+def test_files_that_may_not_be_created_leave_no_job(there: CommandLine, team: Room) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}}
+    team.make(RESOURCE_QUOTAS, {**quota, "spec": {"hard": {"count/configmaps": "0"}}})
+    wait_until(lambda: bool(team.get(RESOURCE_QUOTAS, "small").get("status", {}).get("used")), 60)
+    try:
+        assert "quota" in there("submit", *SCRIPT, code=2)
+        wait_until(lambda: team.find(TFJOBS, "script") is None, 60)
+    finally:
+        team.delete(RESOURCE_QUOTAS, "small")
 
 
 def test_a_name_that_is_taken_is_refused_with_what_to_do(there: CommandLine, team: Room) -> None:

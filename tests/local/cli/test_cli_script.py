@@ -33,7 +33,8 @@ REFUSED = {
         "secretKeyRef",
     ),
     "no program": (("--workers", "2"), "-m MODULE"),
-    "a module for a cluster": (("-m", "pkg.train", "--on", "k8s", "--image", "python:3"), "--in-image"),
+    "a script of another folder": (("../errors.txt.py", "--on", "k8s", "--image", "python:3"), "cd .."),
+    "in an image, a manifest, here": (("hello.yaml", "--in-image"), "--in-image"),
     "a cluster without an image": (("steps.py", "--on", "k8s"), "--image"),
 }
 
@@ -76,24 +77,40 @@ def test_a_script_and_its_printed_manifest_do_the_same(cli: CommandLine, tmp_pat
     assert "chief-0     | chief 0 --steps 3 a b $(HOME)\n" in printed
 
 
-def test_a_script_goes_to_a_cluster_in_a_config_map(empty: CommandLine) -> None:
-    words = ("run", "steps.py", "--on", "k8s", "--image", "python:3", "--dry-run", "-o", "yaml")
-    config = {"KUBECONFIG": str(MANIFESTS.parent / "no-cluster.kubeconfig")}
-    config_map, job = yaml.safe_load_all(empty(*words, env=config))
-    assert config_map["data"] == {"steps.py": (MANIFESTS / "steps.py").read_text()}
+CLUSTER = {"KUBECONFIG": str(MANIFESTS.parent / "no-cluster.kubeconfig")}
+
+
+@pytest.mark.parametrize("file", ["steps.py", "./steps.py", str(MANIFESTS / "steps.py")])
+def test_a_script_goes_to_a_cluster_with_its_folder(empty: CommandLine, file: str) -> None:
+    done = empty.run("run", file, "--on", "k8s", "--image", "python:3", "--dry-run", env=CLUSTER)
+    assert done.returncode == 0, done.stderr
+    job, config_map, *_ = yaml.safe_load_all(done.stdout)
     assert job["metadata"]["name"] == "steps"
-    (inside,) = yaml.safe_load_all(empty(*words, "--in-image", env=config))
-    container = inside["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     assert container["command"] == ["python", "steps.py"]
+    assert config_map["immutable"]
+    assert f"of {MANIFESTS} to the cluster:\n" in done.stderr
+    assert "\n  steps.py (" in done.stderr
 
 
-def test_a_script_that_needs_its_neighbours_is_not_sent_without_them(empty: CommandLine, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import model\n")
-    (tmp_path / "model.py").write_text("")
-    told = empty("run", str(tmp_path / "train.py"), "--on", "k8s", "--image", "python:3", "--dry-run", code=2)
-    assert " model" in told
-    assert "--in-image" in told
-    empty.golden("run-script-imports", told.replace(str(tmp_path), "FOLDER"), exact=True)
+def test_a_script_in_its_image_is_not_sent(empty: CommandLine) -> None:
+    words = ("run", "steps.py", "--on", "k8s", "--image", "python:3", "--dry-run", "--in-image")
+    _, service, pod = yaml.safe_load_all(empty(*words, env=CLUSTER))
+    assert (service["kind"], pod["kind"]) == ("Service", "Pod")
+    assert "initContainers" not in pod["spec"]
+
+
+def test_the_printed_manifest_of_a_script_is_sent_with_its_folder_too(empty: CommandLine, tmp_path: Path) -> None:
+    """It is short and can be edited: what is sent belongs to the command."""
+    (tmp_path / "steps.py").write_text((MANIFESTS / "steps.py").read_text())
+    words = ("--on", "k8s", "--dry-run")
+    script = empty.run("run", "steps.py", "--image", "python:3", *words, "-o", "yaml", env=CLUSTER)
+    assert script.stderr == ""
+    (tmp_path / "job.yaml").write_text(script.stdout)
+    printed = empty.run("run", str(tmp_path / "job.yaml"), *words, env=CLUSTER)
+    assert "\n  job.yaml (" in printed.stderr
+    kinds = [one["kind"] for one in yaml.safe_load_all(printed.stdout)]
+    assert kinds == ["TFJob", "ConfigMap", "Service", "Pod"]
 
 
 SHOW = """import os

@@ -15,7 +15,7 @@ import pytest
 
 from support.installed import Installed
 from support.local.warm_pods import end_fork_servers, standin_python
-from tfjob.local.inputs.keras_layer import FOLDER, SWITCH
+from tfjob.local.inputs.keras_layer import FOLDER, SWITCH, TO_LOG
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
 LOOK = f"""
@@ -51,12 +51,27 @@ def test_a_keras_that_the_layer_does_not_know_stays_as_it_is(tmp_path: Path, ver
     assert python(tmp_path, LOOK) == "original False"
 
 
-def test_the_layer_knows_the_keras_of_the_tests() -> None:
+def load() -> Any:
+    """Return the layer as a module of this process, where it replaces nothing."""
     spec = importlib.util.spec_from_file_location("layer", f"{FOLDER}/sitecustomize.py")
     assert spec is not None
     assert spec.loader is not None
     layer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(layer)
+    return layer
+
+
+def test_in_a_pod_the_first_use_is_a_line_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    module = load()
+    layer = object.__new__(module.Layer)
+    layer.version, layer.report = "3.15.1", TO_LOG
+    layer.report_use()
+    layer.report_use()
+    assert capsys.readouterr().err.count("Keras 3.15.1") == 1
+
+
+def test_the_layer_knows_the_keras_of_the_tests() -> None:
+    layer = load()
     assert importlib.metadata.version("keras").startswith(layer.VERSIONS)
     for module, digests in layer.DIGESTS.items():
         file = importlib.metadata.distribution("keras").locate_file(module.replace(".", "/") + ".py")

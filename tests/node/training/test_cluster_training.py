@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +25,7 @@ from support.training.pods import Training, training
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
+PROGRAMS = Path(__file__).parents[2] / "programs"
 PATIENCE = 300
 """Seconds that a step of a training may take on a machine that does much else."""
 
@@ -137,25 +140,64 @@ def test_mnist_with_a_parameter_server_comes_to_its_end_though_tasks_are_lost(
     assert (status["state"], status["restarts"], status["retries"]) == ("Succeeded", 3, 2)
 
 
+@pytest.fixture
+def there(tool: Installed, node_cluster: Client, team: Room, tmp_path: Path) -> Iterator[Installed]:
+    """The tool on the cluster; pods whose files were sent find TensorFlow."""
+    with hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path):
+        yield dataclasses.replace(tool, env={**tool.env, "KUBECONFIG": str(node_cluster.kubeconfig)})
+
+
 @pytest.mark.long
 @pytest.mark.tensorflow
-def test_a_script_without_a_manifest_trains_in_pods(
-    tool: Installed, node_cluster: Client, team: Room, tmp_path: Path
-) -> None:
-    """Two workers train one model; the file is all that travels, and the folder that it comes in cannot be written."""
-    there = dataclasses.replace(tool, env={**tool.env, "KUBECONFIG": str(node_cluster.kubeconfig)})
-    assert tool.tfjob(tmp_path / "home", "init", "multi-worker", str(tmp_path / "work")).returncode == 0
-    script = str(tmp_path / "work" / "train.py")
-    where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX)
-    arguments = ("--steps", "100", "--checkpoint-every", "50")
-    with (
-        hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path),
-        Running(there, tmp_path / "home", script, "--workers", "2", *where, "--", *arguments) as run,
-    ):
+def test_a_script_without_a_manifest_trains_in_pods(there: Installed, team: Room, tmp_path: Path) -> None:
+    """Two workers train one model together, in copies of its folder."""
+    assert there.tfjob(tmp_path / "home", "init", "multi-worker", str(tmp_path / "work")).returncode == 0
+    words = (
+        "train.py",
+        "--workers",
+        "2",
+        "--on",
+        "k8s",
+        "-n",
+        team.namespace,
+        "--image",
+        BUSYBOX,
+        "--",
+        "--steps",
+        "100",
+        "--checkpoint-every",
+        "50",
+    )
+    with Running(there, tmp_path / "home", *words, cwd=tmp_path / "work") as run:
         assert run.finish(PATIENCE) == 0
     for worker, step in (("worker-0", 100), ("worker-1", 50)):  # when the first is done, the other one may be ended
         assert any(line.startswith(f"step {step}/100 loss") for line in run.lines_of(worker)), run.lines
     assert run.lines[-1].startswith("train ")
+
+
+@pytest.mark.long
+@pytest.mark.tensorflow
+def test_keras_fit_on_two_workers_trains_in_pods(there: Installed, team: Room, tmp_path: Path) -> None:
+    """The layer travels with the code, and its use is a line in the log; results are those of a custom loop."""
+    package = tmp_path / "work" / "pkg"
+    package.mkdir(parents=True)
+    shutil.copy(PROGRAMS / "keras_workers.py", package / "train.py")
+    where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX, "--name", "keras")
+    with Running(
+        there,
+        tmp_path / "home",
+        *("-m", "pkg.train", "--workers", "2", *where, "--", "fit", "loop"),
+        cwd=tmp_path / "work",
+    ) as run:
+        assert run.finish(PATIENCE) == 0
+    assert sum("trains on several workers with the compatibility layer" in line for line in run.lines) == 2
+    found = [json.loads(text) for line in run.lines if (text := line.partition(" | ")[2]).startswith('{"part"')]
+    results = {part: [one for one in found if one["part"] == part] for part in ("fit", "loop")}
+    assert len(results["fit"]) == len(results["loop"]) == 2
+    assert results["fit"][0] == results["fit"][1]
+    for result in results["loop"]:
+        assert result["loss"] == pytest.approx(results["fit"][0]["loss"], rel=1e-5)
+        assert result["weights"] == pytest.approx(results["fit"][0]["weights"], rel=1e-5)
 
 
 @pytest.mark.faults

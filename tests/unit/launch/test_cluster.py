@@ -36,7 +36,7 @@ def test_a_dry_run_shows_what_a_suspended_job_gets_when_resumed() -> None:
 
 
 def jobs(manifest: dict[str, Any]) -> ClusterJobs:
-    return ClusterJobs(manifest=str, submission=Submission([manifest], [], "default"))
+    return ClusterJobs(manifest=str, submission=Submission([manifest], [], "default", [[]]))
 
 
 def tf_job(spec: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Make a manifest for a training script. Every replica runs the script and reads its role from TF_CONFIG.
 
-documents(Script(["python", "train.py", "--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
+job_manifest(Script(["python", "train.py", "--epochs", "3"]), Counts(workers=2, chief=True), "train", image)
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePath, PurePosixPath
@@ -22,10 +21,6 @@ LONGEST_NAME = 40
 """The maximum length of a job name that is made from a script's name; replica names are longer."""
 DIGEST = 6
 """Hexadecimal digits that tell two folders of the same name apart."""
-SCRIPT_FOLDER = "/opt/tfjob-script"
-"""The mount path of the ConfigMap with the script."""
-MOST_BYTES = 1_000_000
-"""The maximum size of a script in a ConfigMap, for which Kubernetes allows 1 MiB in total."""
 BACKOFF_LIMIT = 3
 GRACE_SECONDS = 10
 """TensorFlow keeps training after SIGTERM, so the usual 30 s would only delay the end."""
@@ -58,15 +53,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Script:
-    """A command that runs in the working folder of the replicas. With `text`, its second word is a file to upload."""
+    """A command that runs in the working folder of the replicas."""
 
     command: Sequence[str]
-    text: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def file_name(self) -> str:
-        return PurePosixPath(self.command[1]).name
 
 
 def name_of(command: Sequence[str]) -> str:
@@ -86,65 +76,31 @@ def names_in(folder: PurePath, name: str) -> list[str]:
     return [name, longer, unique]
 
 
-def documents(script: Script, counts: Counts, name: str, image: str = "") -> list[dict[str, Any]]:
-    """Return the documents of the manifest: the job, and a ConfigMap if it needs one. Raises InvalidRequest."""
-    config_map = f"{name}-script"
-    template = {"spec": _pod(script, config_map, image or IMAGE)}
+def job_manifest(script: Script, counts: Counts, name: str, image: str = "") -> dict[str, Any]:
+    """Return the manifest of the job. Raises InvalidRequest."""
+    template = {"spec": _pod(script, image or IMAGE)}
     specs = {
         kind: {"replicas": count, "restartPolicy": "ExitCode", "template": template}
         for kind, count in counts.by_type().items()
     }
     # A program that was asked to train with `--workers 1` may read TF_CONFIG, as it does with more workers.
     is_lone = counts.workers == 1 and sum(counts.by_type().values()) == 1
-    job = {
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": name, **({"annotations": {TF_CONFIG: "always"}} if is_lone else {})},
         "spec": {"runPolicy": {"backoffLimit": BACKOFF_LIMIT}, "tfReplicaSpecs": specs},
     }
-    if script.text is None:
-        return [job]
-    content = {script.file_name: script.text}
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": config_map}, "data": content}, job]
 
 
-def _pod(script: Script, config_map: str, image: str) -> dict[str, Any]:
-    command = list(script.command)
-    if script.text is not None:
-        command[1] = f"{SCRIPT_FOLDER}/{script.file_name}"
-    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": [*map(_unexpanded, command)]}
+def _pod(script: Script, image: str) -> dict[str, Any]:
+    command = [*map(_unexpanded, script.command)]
+    container: dict[str, Any] = {"name": CONTAINER_NAME, "image": image, "command": command}
     if script.env:
         container["env"] = [{"name": name, "value": _unexpanded(value)} for name, value in script.env.items()]
-    pod: dict[str, Any] = {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
-    if script.text is not None:
-        container["volumeMounts"] = [{"name": "script", "mountPath": SCRIPT_FOLDER}]
-        pod["volumes"] = [{"name": "script", "configMap": {"name": config_map}}]
-    return pod
+    return {"terminationGracePeriodSeconds": GRACE_SECONDS, "containers": [container]}
 
 
 def _unexpanded(word: str) -> str:
     """Escape an argument for a manifest, where `$(VAR)` is a variable and `$$` means `$`."""
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
-
-
-def upload_problem(text: str, alongside: Set[str] | None) -> str:
-    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder, None for a shell."""
-    if len(text.encode()) > MOST_BYTES:
-        return f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap"
-    if alongside is None:
-        return ""
-    try:
-        needed = _imported(ast.parse(text)) & alongside
-    except (SyntaxError, ValueError) as error:
-        return f"it is not valid Python: {error}"
-    return f"it imports {', '.join(sorted(needed))}, which would not be uploaded with it" if needed else ""
-
-
-def _imported(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {name.name.partition(".")[0] for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found

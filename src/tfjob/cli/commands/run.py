@@ -68,7 +68,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--evaluator", type=WholeNumber(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
     click.option(
-        "--in-image", is_flag=True, help="Run SCRIPT from the image instead of sending it (scripts on a cluster only)."
+        "--in-image", is_flag=True, help="Run the code in the image instead of sending this folder (on a cluster only)."
     ),
     click.option(
         "--env",
@@ -128,7 +128,9 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
 
     A program is a Python script, a shell script (.sh), a module (-m), or a command after `--`. tfjob generates a
     manifest for it in memory (to print it: --dry-run -o yaml). All replicas run the program in the current folder. On a
-    cluster, a ConfigMap contains the script, unless it is in the image (--in-image).
+    cluster, they run it in a copy of this folder: the files that git does not ignore, without those that .tfjobignore
+    lists or that look like secrets. A manifest whose command is a file of its folder gets that folder too. --in-image
+    sends nothing.
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second
@@ -200,6 +202,8 @@ def _run_there(request: Request, mode: str, output: str) -> int:
 
         print_objects(prepared, output)
         return exit_codes.SUCCEEDED
+    if prepared.sent and not is_quiet():
+        click.echo(f"sending {prepared.sent} to the cluster", err=True)
     with (
         open_cluster_backend(request.target, request.namespace) as backend,
         exit_codes.name_in_use(backend.options_for),

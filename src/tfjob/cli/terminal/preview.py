@@ -67,6 +67,8 @@ def print_objects(prepared: ClusterJobs, output: str) -> None:
     if prepared.unanswered is not None:
         assumed = "this preview assumes that the cluster serves TfJobs of tensorflow.org"
         click.echo(f"{assumed}, because it did not answer: {prepared.unanswered}", err=True)
+    if prepared.sent:
+        click.echo("\n  ".join([f"would send {prepared.sent} to the cluster:", *prepared.files]), err=True)
     found = preview(prepared)
     for name in found.undrawn:
         click.echo(f"{name}: {UNDRAWN} is a placeholder for the RuntimeId, which the operator chooses", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,22 +14,28 @@ from tfjob.api.resources import CLAIMS, CONFIG_MAPS, DEPLOYMENTS, SECRETS, SERVI
 from tfjob.api.types import API_VERSION, ORIGIN, TFJOBS, TFJob
 from tfjob.api.versions.round_trip import converted
 from tfjob.jobs.find import NameInUse
-from tfjob.kube.access.errors import ApiError, KubeError, NotFound
+from tfjob.kube.access.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound
 from tfjob.kube.client.client import FIELD_MANAGER, Client
 from tfjob.kube.jobs import jobs
 from tfjob.kube.jobs.jobs import state_of
 
 BESIDE = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS, CLAIMS, SERVICES, DEPLOYMENTS)}
 """The kinds that a manifest may contain with or without jobs."""
+REPLACEMENTS = 5
+"""Attempts to replace a ConfigMap that belonged to a deleted job."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Jobs as the cluster stores them, and the objects of their manifest; `namespace` is for objects without one."""
+    """Jobs as the cluster stores them, and the objects of their manifest; `namespace` is for objects without one.
+
+    `config_maps` are those that each job will own.
+    """
 
     manifests: Sequence[dict[str, Any]]
     objects: Sequence[dict[str, Any]]
     namespace: str
+    config_maps: Sequence[Sequence[dict[str, Any]]]
 
 
 class Interrupted(Exception):
@@ -71,13 +78,40 @@ async def _create_all(client: Client, submission: Submission) -> list[TFJob]:
         await apply(client, document, submission.namespace)
     made: list[TFJob] = []
     try:
-        for manifest in submission.manifests:
-            made.append(await create(client, manifest))  # noqa: PERF401 (a failure must leave the earlier ones in `made`)
+        for manifest, config_maps in zip(submission.manifests, submission.config_maps, strict=True):
+            job = await create(client, manifest)
+            made.append(job)
+            # After the job, which owns them: its deletion, or that of a submission that failed, deletes them too.
+            await asyncio.gather(
+                *(_create_owned(client, owned(one, manifest, job.metadata.uid)) for one in config_maps)
+            )
     except KubeError:
         for job in made:
             await client.delete(jobs.resource_of(job), job.metadata.namespace, job.metadata.name, uid=job.metadata.uid)
         raise
     return made
+
+
+def owned(config_map: dict[str, Any], job: dict[str, Any], uid: str) -> dict[str, Any]:
+    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"], "uid": uid}
+    return {**config_map, "metadata": {**config_map["metadata"], "ownerReferences": [owner]}}
+
+
+async def _create_owned(client: Client, config_map: dict[str, Any]) -> None:
+    metadata = config_map["metadata"]
+    namespace, name, (owner,) = metadata["namespace"], metadata["name"], metadata["ownerReferences"]
+    for _ in range(REPLACEMENTS):
+        try:
+            await client.create(CONFIG_MAPS, namespace, config_map, {"fieldManager": FIELD_MANAGER})
+            return
+        except AlreadyExists:
+            # A deleted job had this name and these files, and the garbage collector may delete them at any time.
+            with contextlib.suppress(NotFound, Conflict):
+                found = await client.get(CONFIG_MAPS, namespace, name)
+                if any(one["uid"] == owner["uid"] for one in found["metadata"].get("ownerReferences", ())):
+                    return
+                await client.delete(CONFIG_MAPS, namespace, name, uid=found["metadata"]["uid"])
+    raise KubeError(f"ConfigMap {name} already exists, and another program creates it again", "Delete it.")
 
 
 async def refuse_if_in_use(client: Client, namespace: str, name: str) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 FOLDER = str(Path(__file__).parents[2] / "programs" / "keras_layer")
 SWITCH = "TFJOB_KERAS_LAYER"
 REPORT = "TFJOB_KERAS_REPORT"
+TO_LOG = "log"
+"""The value of REPORT with which the layer reports its use in the log, in pods of a cluster."""
 REPORT_FILE = "keras-layer"
 """In the folder of a pod."""
 _VERSION = re.compile(r"[\w.]{1,30}")

@@ -70,6 +70,7 @@ class Versions:
 RIGHTS = {
     "permission to view jobs": ("get tfjobs", "list tfjobs", "list pods"),
     "permission to create, change and delete jobs": ("create tfjobs", "patch tfjobs", "delete tfjobs"),
+    "permission to send files with jobs": ("create configmaps",),
     "permission to watch jobs": ("watch tfjobs", "watch pods"),
     "permission to read logs": ("get pods/log",),
     "permission to read events": ("list events",),

@@ -30,9 +30,9 @@ KNOWN_ERRORS = (
         "ValueError: Attempt to convert a value (PerReplica:{...}) with an unsupported type",
         r"with an unsupported type \(<class '[\w.]*PerReplica'>\)",
         "`fit` of Keras 3 does not work under MultiWorkerMirroredStrategy with several workers.",
-        "On this machine, tfjob works around this in Keras 3.12 through 3.15, unless TFJOB_KERAS_LAYER=0 is set."
-        " Elsewhere, install tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training loop; `tfjob init"
-        " multi-worker` creates one.",
+        "tfjob works around this in Keras 3.12 through 3.15, unless TFJOB_KERAS_LAYER=0 is set; on a cluster, in jobs"
+        " that `tfjob` submits. Elsewhere, install tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training"
+        " loop; `tfjob init multi-worker` creates one.",
     ),
     KnownError(
         "keras-parameter-server",
@@ -153,6 +153,14 @@ KNOWN_ERRORS = (
         "The installed protobuf does not fit TensorFlow or another package that uses it.",
         "`pip check` names the conflict. Reinstall TensorFlow with the other packages in one `pip install`, so that pip"
         " chooses a protobuf that fits all of them.",
+    ),
+    KnownError(
+        "python-missing",
+        'exec: "python": executable file not found in $PATH',
+        r'exec: \\*"python[\d.]*\\*": executable file not found in \$PATH',
+        "The image has no Python on its PATH.",
+        "Use an image that has Python. The init container `tfjob-files` needs it to unpack the files that tfjob sends."
+        " If the image contains your code, add --in-image to send none.",
     ),
     KnownError(
         "tensorboard-missing",

@@ -14,6 +14,8 @@ import sys
 
 SWITCH = "TFJOB_KERAS_LAYER"  # the value 0 turns the layer off
 REPORT = "TFJOB_KERAS_REPORT"  # names a file, to which the layer writes the version of Keras when it is first used
+TO_LOG = "log"  # with this value, it writes a line to the log instead
+PYTHONPATH = "pythonpath"  # a file next to this one with the PYTHONPATH that the layer hides
 TRAINER = "keras.src.backend.tensorflow.trainer"
 BACKUP = "keras.src.callbacks.backup_and_restore"
 VERSIONS = ("3.12.", "3.13.", "3.14.", "3.15.")
@@ -284,7 +286,13 @@ class Layer(object):
         return [tf.cast(one, value.dtype) for one, value in zip(self.add(carried, tf.constant(only_chief)), values)]
 
     def report_use(self):
-        if self.report:
+        if self.report == TO_LOG:
+            sys.stderr.write(
+                "tfjob: Keras %s trains on several workers with the compatibility layer of tfjob (%s=0 turns it off)\n"
+                % (self.version, SWITCH)
+            )
+            self.report = None
+        elif self.report:
             try:
                 with open(self.report, "w") as file:
                     file.write(self.version)
@@ -309,9 +317,21 @@ def bind(original, function):
     return replacement
 
 
+def add_hidden_paths(folder):
+    """Add the folders that were on PYTHONPATH before the layer replaced it, as it must in pods."""
+    try:
+        with open(os.path.join(folder, PYTHONPATH)) as file:
+            hidden = [os.path.abspath(place) for place in file.read().split(os.pathsep) if place]
+    except (IOError, OSError):
+        return
+    at = sys.path.index(folder) + 1 if folder in sys.path else 0
+    sys.path[at:at] = [place for place in hidden if place not in sys.path]
+
+
 def run_hidden():
     """Import the `sitecustomize` that this file hides, if there is one."""
     folder = os.path.dirname(os.path.abspath(__file__))
+    add_hidden_paths(folder)
     sys.path[:] = [place for place in sys.path if place != folder]
     own = sys.modules.pop("sitecustomize")
     try:

@@ -1,4 +1,4 @@
-"""A script as a manifest: the replicas that counts come to, and what travels."""
+"""A script as a manifest: its name, its command, and the replicas that counts come to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 from support.golden import Wording
 from tfjob.api.manifest import loader
-from tfjob.api.manifest.script import MOST_BYTES, Counts, Script, documents, name_of, names_in, upload_problem
+from tfjob.api.manifest.script import Counts, Script, job_manifest, name_of, names_in
 from tfjob.api.types import TF_CONFIG
 from tfjob.api.validation import possible_name
 from tfjob.errors import InvalidRequest
@@ -82,56 +82,23 @@ def test_names_of_a_folder_get_longer_and_stay_valid() -> None:
 
 def test_a_single_worker_that_was_requested_gets_tf_config() -> None:
     for counts, found in ((Counts(), None), (Counts(workers=1), "always"), (Counts(workers=2), None)):
-        (job,) = documents(Script(["python", "train.py"]), counts, "train")
+        job = job_manifest(Script(["python", "train.py"]), counts, "train")
         assert job["metadata"].get("annotations", {}).get(TF_CONFIG) == found
 
 
-@pytest.mark.parametrize(
-    "script", [Script(["python", "train.py", "--epochs", "3"]), Script(["python", "train.py"], text="print(1)\n")]
-)
 @pytest.mark.parametrize("case", COUNTS)
-def test_every_manifest_is_valid(case: str, script: Script) -> None:
+def test_every_manifest_is_valid(case: str) -> None:
     """In its text too: what is printed is what runs."""
     counts, replicas = COUNTS[case]
-    loaded = loader.load(yaml.safe_dump_all(documents(script, counts, "train")), "train.yaml")
+    script = Script(["python", "train.py", "--epochs", "3"], {"SEED": "1"})
+    loaded = loader.load(yaml.safe_dump(job_manifest(script, counts, "train", "image:1")), "train.yaml")
     assert not loaded.problems
     (job,) = loaded.jobs
     assert {name: spec.replicas for name, spec in job.spec.tf_replica_specs.items()} == replicas
-    assert len(loaded.objects) == (script.text is not None)
 
 
 def test_an_argument_reaches_the_script_as_it_was_written() -> None:
     """A manifest would read $(HOME) as a variable and $$ as a single $."""
-    (job,) = documents(Script(["python", "train.py", "$(HOME)", "$$", "$HOME", "a b"]), Counts(), "train")
+    job = job_manifest(Script(["python", "train.py", "$(HOME)", "$$", "$HOME", "a b"]), Counts(), "train")
     command = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
     assert command == ["python", "train.py", "$$(HOME)", "$$$$", "$HOME", "a b"]
-
-
-def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> None:
-    config_map, job = documents(Script(["python", "src/train.py"], text="print(1)\n"), Counts(), "train", "image:1")
-    pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert config_map["data"] == {"train.py": "print(1)\n"}
-    assert pod["volumes"] == [{"name": "script", "configMap": {"name": config_map["metadata"]["name"]}}]
-    assert container["command"][1] == f"{container['volumeMounts'][0]['mountPath']}/train.py"
-    assert container["image"] == "image:1"
-
-
-TOO_MUCH = {
-    "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "ConfigMap"),
-    "no Python": ("x = (", set[str](), "Python"),
-    "a module beside it": ("import os\nimport model", {"model"}, "model"),
-    "inside a function": ("def main():\n    from model.layers import one", {"model"}, "model"),
-}
-
-
-@pytest.mark.parametrize("case", TOO_MUCH)
-def test_a_script_that_is_not_one_small_file_is_not_uploaded(case: str, wording: Wording) -> None:
-    text, alongside, keyword = TOO_MUCH[case]
-    problem = upload_problem(text, alongside)
-    assert keyword in problem
-    wording(problem)
-
-
-def test_a_script_that_imports_only_installed_modules_is_uploaded() -> None:
-    assert not upload_problem("import os\nimport tensorflow as tf\nfrom . import something", {"model", "data"})
