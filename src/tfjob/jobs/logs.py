@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tfjob.api.objects import SENT_FILES
+
 RESET = "\x1b[0m"
 LONGEST = 64 * 1024
 """Most bytes of text in one Line; a longer line is split, and all parts but the last have `more`."""
@@ -56,3 +58,8 @@ def container_labels(replica: str, pod_spec: Mapping[str, Any]) -> dict[str, str
     return {name: f"{replica}/{name}" for name in first} | {
         name: replica if alone else f"{replica}/{name}" for name in main
     }
+
+
+def is_expected(label: str) -> bool:
+    """Return whether a container usually prints lines; the one that unpacks sent files prints only errors."""
+    return not label.endswith(f"/{SENT_FILES}")

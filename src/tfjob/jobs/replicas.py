@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfjob.api.objects import SENT_FILES, ContainerStatus, ContainerTerminated, Deployment, Pod, PodStatus
+from tfjob.api.objects import ContainerStatus, ContainerTerminated, Deployment, Pod, PodStatus
 from tfjob.api.types import CONTAINER_NAME, TFJob
 from tfjob.controller.kind import STOPPED
 from tfjob.jobs.backend import Replica
-from tfjob.jobs.logs import container_labels
+from tfjob.jobs.logs import container_labels, is_expected
 from tfjob.plan.facts.tasks import (
     COLLECTIVE_TYPES,
     Task,
@@ -131,7 +131,7 @@ def log_labels(job: TFJob | Deployment) -> list[str]:
     for task in desired(job):
         template = job.spec.tf_replica_specs[task.type].template or {}
         labels = container_labels(task.name, template.get("spec") or {})
-        found += (label for name, label in labels.items() if name != SENT_FILES)  # it prints only errors
+        found += filter(is_expected, labels.values())
     return found
 
 

@@ -47,8 +47,8 @@ def logs(
 
     With -o json or -o yaml, every line becomes an object.
     """
-    from tfjob.api.objects import SENT_FILES
     from tfjob.jobs.backend import LogQuery
+    from tfjob.jobs.logs import is_expected
 
     if follow and previous:
         raise click.UsageError("--previous cannot be combined with --follow: the previous attempt has ended.")
@@ -58,8 +58,7 @@ def logs(
         is_several = names_several(jobs[:-1] if replica and not every else jobs) or every
         keyed = _keyed(chosen) if is_several else {"": chosen[0]}
         labels = [key + label for key, record in keyed.items() for label in _labels(there, record, replica)]
-        # The container that unpacks files prints only errors. It must not add a prefix to the log of a replica.
-        shown = [label for label in labels if not label.endswith(f"/{SENT_FILES}")] or labels
+        shown = [*filter(is_expected, labels)] or labels  # a container without lines must not cause prefixes
         width = max(map(len, shown), default=0) if is_several or len(shown) > 1 or replica is None else 0
         printer = _Printer(keyed, width, output, timestamps=timestamps)
         for lines in there.merged_logs(keyed, LogQuery(replica, tail, after, previous, follow)):
