@@ -31,7 +31,6 @@ ELSEWHERE = {
     "unit/cli/terminal/test_screen.py": "cli/terminal/terminal",
     "local/client/test_client.py": "aio",
     "local/cli/test_cluster_dry_run.py": "cli/terminal/preview",
-    "local/cli/test_cluster_interrupted.py": "launch/follow",
     "local/cli/test_commands.py": "api/text/writer cli/terminal/job_table cli/terminal/lines",
     "local/cli/test_errors.py": "cli/main",
     "local/cli/test_json.py": "cli/output jobs/output",

@@ -25,9 +25,11 @@ from tfjob.kube.jobs.follower import Follower
 from tfjob.kube.jobs.jobs import NOT_PICKED_UP, KubeEvent, is_unseen
 from tfjob.kube.jobs.metrics import usage_by_pod
 from tfjob.plan.facts.tasks import task_of
+from tfjob.records.pods import ContainerRun
 
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
+LOST_FACTOR = 10
 LOOK_SECONDS = 0.02
 
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
@@ -49,6 +51,7 @@ class FollowedJob:
         self._usage: Mapping[str, Usage] = {}
         self._unkept: deque[Line] = deque()
         self._writer = backend.records.begin(record.job)
+        self._told_lost = 0
         self.folder = self._writer.folder
 
     def unkept(self) -> list[Line]:
@@ -68,7 +71,7 @@ class FollowedJob:
             async with Follower(backend.client, self.record.job, on_job=self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
-                    self._unkept.extend(self._writer.add(lines))
+                    self.keep(lines)
                     on_change()
                     while len(self._unkept) > MOST_UNKEPT:
                         await asyncio.sleep(LOOK_SECONDS)
@@ -76,8 +79,21 @@ class FollowedJob:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self._writer.trouble:
+            self._tell_lost(1)
+            if self._writer.trouble and not self._writer.lost:
                 self.notices.append(f"the record on this machine is incomplete: {self._writer.trouble}")
+
+    def keep(self, lines: Sequence[tuple[Line, ContainerRun]]) -> None:
+        """Record lines, and report those that could not be recorded."""
+        self._unkept.extend(self._writer.add(lines))
+        self._tell_lost(LOST_FACTOR)
+
+    def _tell_lost(self, factor: int) -> None:
+        """Report lines that the record lacks: at once, and again when there are more by a factor."""
+        if self._writer.lost > self._told_lost and self._writer.lost >= factor * self._told_lost:
+            self._told_lost = lost = self._writer.lost
+            text = f"the record on this machine is incomplete (lines lost so far: {lost:,}): {self._writer.trouble}"
+            self.notices.append(text)
 
     def _changed(self, job: TFJob | None) -> None:
         if job is not None:
