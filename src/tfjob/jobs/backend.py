@@ -119,7 +119,7 @@ class Replica:
 
     `shown` replaces a `phase` that alone would be misleading. `node` is the node of its pod on a cluster. `start` is
     `warm`, or `cold: ` and the reason, and `could_be_warm` is false for a program that does not use TensorFlow. `pid`
-    is its main process on this machine.
+    is its main process on this machine, and `log_lost` the number of bytes of its output that could not be written.
     """
 
     name: str
@@ -134,6 +134,7 @@ class Replica:
     start: str = ""
     could_be_warm: bool = True
     pid: int | None = None
+    log_lost: int = 0
 
 
 class Usage(NamedTuple):

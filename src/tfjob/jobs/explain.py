@@ -13,7 +13,7 @@ from tfjob.jobs.report import age
 from tfjob.plan.events import CRASH_LOOP, EVALUATING, RESTARTED, STARTING
 from tfjob.plan.policy.cleanup import NONE
 
-TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete")
+TOLD = ("TFJob", "ExitedWithCode", "SetPodTemplateRestartPolicy", "SuccessfulCreate", "SuccessfulDelete", LOG_LOST)
 """Prefixes of the reasons of events that repeat the state, the verdict or the replicas."""
 TOLD_BY_RUN = (
     "SuccessfulCreate",
@@ -65,11 +65,14 @@ def left_running(record: Record, replicas: Iterable[Replica]) -> int:
     return sum(replica.phase == "Running" for replica in replicas) if keeps else 0
 
 
-def lost_output(events: Iterable[RecordedEvent]) -> list[RecordedEvent]:
-    """Return the last report of each replica that lost output."""
-    ordered = sorted(events, key=lambda event: event.last)
-    found = {event.message.partition(": ")[0]: event for event in ordered if event.reason == LOG_LOST}
-    return list(found.values())
+def lost_output(record: Record, replicas: Iterable[Replica]) -> list[str]:
+    """Return a line for each replica of which output could not be written."""
+    return [
+        f"{replica.name}: {replica.log_lost:,} bytes of its log were lost, because writing to {record.folder} failed;"
+        " is the disk full?"
+        for replica in replicas
+        if replica.log_lost
+    ]
 
 
 def recent_warnings(events: Iterable[RecordedEvent], since: datetime | None) -> list[RecordedEvent]:

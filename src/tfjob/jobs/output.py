@@ -44,7 +44,19 @@ JOB = {
 
 OF_STATUS = ("message", "ready", "restarts", "attempt", "failure")
 """The fields of a job that its status has."""
-REPLICA = ("name", "phase", "attempts", "restarts", "exitCode", "address", "node", "resources", "start", "pid")
+REPLICA = (
+    "name",
+    "phase",
+    "attempts",
+    "restarts",
+    "exitCode",
+    "address",
+    "node",
+    "resources",
+    "start",
+    "pid",
+    "logLost",
+)
 
 
 def job_shape(record: Record) -> dict[str, Any]:
@@ -115,7 +127,8 @@ KINDS = {
             "storage": "Storage of the job: a folder or, on a cluster, a claim; empty if it holds nothing yet.",
             "replicas": "For each replica: name, phase, attempts, restarts, exitCode, address, node, resources,"
             " start (`warm`, or `cold: ` and the reason; empty on a cluster and without a pod), pid (main process while"
-            " it is running on this machine; null on a cluster).",
+            " it is running on this machine; null on a cluster), logLost (bytes of output that could not be written to"
+            " its log on this machine, because the disk was full).",
             "status": "Status object of the TFJob.",
         },
     ),

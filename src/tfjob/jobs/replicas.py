@@ -40,6 +40,7 @@ class Trace:
     start: str = ""
     could_be_warm: bool = True
     pid: int | None = None
+    log_lost: int = 0
 
 
 def replicas(job: TFJob, pods: Iterable[Pod], traces: Mapping[str, Trace] | None = None) -> list[Replica]:
@@ -78,6 +79,7 @@ def replica(name: str, pod: Pod | None, trace: Trace, *, restarts: int, is_compl
         start=trace.start,
         could_be_warm=trace.could_be_warm,
         pid=trace.pid if not ended else None,
+        log_lost=trace.log_lost,
     )
 
 

@@ -28,6 +28,7 @@ from tfjob.plan.facts.tasks import task_of
 
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
+LOST_FACTOR = 10
 LOOK_SECONDS = 0.02
 OVERLAP = timedelta(seconds=30)
 """How far before the end of a record the output is read again: replicas do not deliver their lines in order of time."""
@@ -56,6 +57,7 @@ class FollowedJob:
         earlier = backend.records.of(record.job)
         self._earlier = earlier.last_lines(OVERLAP) if earlier else Counter[Line]()
         self._writer = backend.records.begin(record.job)
+        self._told_lost = 0
         self.folder = self._writer.folder
 
     def unkept(self) -> list[Line]:
@@ -75,7 +77,7 @@ class FollowedJob:
             async with Follower(backend.client, self.record.job, self._query(), self._changed) as follower:
                 self._pods = lambda: follower.pods
                 async for lines in follower.lines():
-                    self._unkept.extend(self._writer.add(one for one in lines if self._is_new(one)))
+                    self.keep(lines)
                     on_change()
                     while len(self._unkept) > MOST_UNKEPT:
                         await asyncio.sleep(LOOK_SECONDS)
@@ -83,7 +85,8 @@ class FollowedJob:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self._writer.trouble:
+            self._tell_lost(1)
+            if self._writer.trouble and not self._writer.lost:
                 self.notices.append(f"the record on this machine is incomplete: {self._writer.trouble}")
 
     def _query(self) -> LogQuery:
@@ -98,6 +101,18 @@ class FollowedJob:
             self._earlier[followed.line] -= 1
             return False
         return True
+
+    def keep(self, lines: Sequence[Followed]) -> None:
+        """Record lines that the record lacks, and report those that could not be recorded."""
+        self._unkept.extend(self._writer.add(one for one in lines if self._is_new(one)))
+        self._tell_lost(LOST_FACTOR)
+
+    def _tell_lost(self, factor: int) -> None:
+        """Report lines that the record lacks: at once, and again when there are more by a factor."""
+        if self._writer.lost > self._told_lost and self._writer.lost >= factor * self._told_lost:
+            self._told_lost = lost = self._writer.lost
+            text = f"the record on this machine is incomplete (lines lost so far: {lost:,}): {self._writer.trouble}"
+            self.notices.append(text)
 
     def _changed(self, job: TFJob | None) -> None:
         if job is not None:

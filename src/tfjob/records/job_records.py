@@ -78,11 +78,15 @@ class JobRecords:
 
 
 class RecordWriter:
-    """Writes the record of one job. A full disk costs the record, not the run; `trouble` holds the error."""
+    """Writes the record of one job. A full disk costs the record, not the run; `trouble` holds the error.
+
+    `lost` is the number of lines that the record lacks.
+    """
 
     def __init__(self, folder: Path, job: TFJob) -> None:
         self.folder = folder
         self.trouble = ""
+        self.lost = 0
         self._sources: set[Source] = set()
         self._torn: set[Path] = set()
         self.keep(job)
@@ -106,6 +110,7 @@ class RecordWriter:
                 self._append(run, group)
                 continue
             unkept += group
+        self.lost += len(unkept)
         return unkept
 
     def _append(self, run: ContainerRun, lines: list[Line]) -> None:

@@ -2,6 +2,7 @@
 
 FOLDER/pods/NAME.UID8/spec.json                      its name and its containers
                      /status.json                    its last status, only for pods of this machine
+                     /log.lost                       how many bytes of output are in no log, only on this machine
                      /logs/CONTAINER/RESTART/log     the output of one run of a container; see `log_files`
 """
 
@@ -41,6 +42,7 @@ class _Written(PodStatus, frozen=True):
     """The status of a pod as its supervisor wrote it."""
 
     stopped: bool = False
+    log_lost: int = 0
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -56,7 +58,8 @@ class _Spec(msgspec.Struct, rename="camel"):
 class PodRecord:
     """One pod: its name, folder, containers and last status (None if unknown).
 
-    `stopped` means that it was ended from outside; `replica` is empty if the name identifies the replica.
+    `stopped` means that it was ended from outside; `replica` is empty if the name identifies the replica. `log_lost` is
+    the number of bytes of its output that could not be written.
     """
 
     name: str
@@ -66,6 +69,7 @@ class PodRecord:
     status: PodStatus | None
     stopped: bool = False
     replica: str = ""
+    log_lost: int = 0
 
 
 def history(run_folder: Path) -> Mapping[str, list[PodRecord]]:
@@ -90,7 +94,16 @@ def read_pod(folder: Path) -> PodRecord:
         status=status,
         stopped=status is not None and status.stopped,
         replica=spec.replica,
+        log_lost=max(lost_output(folder), status.log_lost if status else 0),
     )
+
+
+def lost_output(folder: Path) -> int:
+    """Return how many bytes of a pod's output could not be written so far."""
+    try:
+        return int((folder / "log.lost").read_bytes())
+    except (OSError, ValueError):
+        return 0
 
 
 def _status(file: Path) -> _Written | None:

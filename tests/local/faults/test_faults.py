@@ -199,6 +199,62 @@ def test_a_full_disk_loses_output_but_no_verdict(tool: Installed, tmp_path: Path
         subprocess.run(["umount", str(disk)], check=True)
 
 
+NOISE = """
+import pathlib, time
+print("up", flush=True)
+while not pathlib.Path("fill").exists():
+    time.sleep(0.02)
+while not pathlib.Path("full").exists():
+    print("x" * 10_000)
+while not pathlib.Path("go").exists():
+    time.sleep(0.02)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("attached", [True, False])
+def test_lost_output_is_reported_while_the_disk_is_full(tool: Installed, tmp_path: Path, attached: bool) -> None:
+    """The run and `status` report it with its amount, although nothing can be stored; `events` once it can be."""
+    disk, job = tmp_path / "disk", tmp_path / "job"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], check=True)
+    try:
+        home, ballast = disk / "home", disk / "ballast"
+        ballast.write_bytes(bytes(1 << 20))
+        spec = replica()
+        spec["template"]["spec"]["containers"][0]["command"] = ["python", "-c", NOISE]
+        file = write(job, tfjob("noisy", {"Worker": spec}))
+
+        def lost() -> int:
+            (found,) = json.loads(tool.tfjob(home, "status", "noisy", "-o", "json").stdout)["replicas"]
+            assert found["phase"] in ("Pending", "Running")
+            return int(found["logLost"])
+
+        with Running(tool, home, file, command="run" if attached else "submit") as run:
+            wait_until(lambda: "up" in tool.tfjob(home, "logs", "noisy").stdout, 60)
+            wait_until(lambda: status(tool, home, "noisy").get("state") == "Running", 60)
+            (job / "fill").touch()
+            wait_until(lambda: lost() > 100_000, 120)
+            if attached:
+                run.wait_for("bytes of its log are lost so far", count=2)
+            (job / "full").touch()
+            assert "lost  " in tool.tfjob(home, "status", "noisy").stdout
+            ballast.unlink()
+            wait_until(lambda: "so far" in tool.tfjob(home, "events", "noisy").stdout, 60)
+            (job / "go").touch()
+            assert run.finish() == 0
+            assert tool.tfjob(home, "wait", "noisy", "--timeout", "60s").returncode == 0
+            (found,) = json.loads(tool.tfjob(home, "status", "noisy", "-o", "json").stdout)["replicas"]
+            if attached:
+                assert f"  worker-0: {found['logLost']:,} bytes" in "\n".join(run.lines)
+            events = json.loads(tool.tfjob(home, "events", "noisy", "-o", "json").stdout)["items"]
+            told = [str(event["message"]) for event in events if event["reason"] == "LogLost"]
+            assert any(f"{found['logLost']:,} bytes" in message for message in told)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
 @pytest.mark.root
 def test_a_read_only_state_folder_can_be_read(tool: Installed, home: Path, tmp_path: Path) -> None:
     """`ps`, `status`, `logs` and `events` work; `run` is refused with one clear sentence and exit code 2."""

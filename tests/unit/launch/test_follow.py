@@ -1,10 +1,12 @@
-"""What a command records and shows of a job on a cluster to which it attaches again."""
+"""What a command that is attached to a job on a cluster records, shows and reports."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import click
 import msgspec
@@ -13,14 +15,18 @@ from msgspec.structs import replace
 
 from support.kube.api_server import ApiServer, chunks, reply, silence
 from support.plan.builders import job, pod
-from tfjob.api.objects import OwnerReference
+from tfjob.api.objects import ObjectMeta, OwnerReference, Pod
 from tfjob.cli.terminal.lines import Display
+from tfjob.jobs.backend import Line, Record
 from tfjob.kube.client.client import Client
 from tfjob.kube.jobs.backend import KubeBackend
+from tfjob.kube.jobs.follower import Followed
 from tfjob.launch.follow import FollowedJob
 from tfjob.records.job_records import JobRecords
+from tfjob.records.pods import ContainerRun
 
 JOB = job(worker=1)
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OWNER = replace(JOB, metadata=replace(JOB.metadata, namespace="team", uid="12345678-1"))
 
 
@@ -110,3 +116,25 @@ def test_a_later_attachment_adds_what_the_record_lacks(tmp_path: Path) -> None:
     assert shown(cluster, tmp_path, "| last", tail=2) == ["38", "39", "last"]
     assert "sinceTime" in cluster.asked[-1]
     assert recorded(tmp_path) == ["begin", "same", "same", *map(str, range(40)), "last"]
+
+
+def test_lines_that_the_record_lacks_are_reported_at_once_and_with_their_number(tmp_path: Path) -> None:
+    client = SimpleNamespace(access=SimpleNamespace(context=""))
+    backend = cast("KubeBackend", SimpleNamespace(client=client, records=JobRecords(tmp_path)))
+    followed = FollowedJob(backend, Record(job(worker=1), "mnist", "Running", "", NOW), None)
+    pod = Pod(metadata=ObjectMeta(name="mnist-worker-0", uid="aaaaaaaa-1"), spec={"containers": [{"name": "main"}]})
+    run = ContainerRun(pod, "main", 0)
+    log = run.folder(followed.folder) / "log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/full")
+
+    def write(count: int) -> list[str]:
+        followed.keep([Followed(Line(NOW, "worker-0", "x" * 10_000), run) for _ in range(count)])
+        told = list(followed.notices)
+        followed.notices.clear()
+        return told
+
+    assert ["so far: 1)" in text for text in write(1)] == [True]
+    assert write(1) == [], "not with every line"
+    assert ["so far: 20)" in text for text in write(18)] == [True]
+    assert len(followed.unkept()) == 20, "they are shown"

@@ -146,8 +146,8 @@ def test_a_full_disk_costs_the_record_and_is_reported(records: JobRecords) -> No
     log.parent.mkdir(parents=True)
     log.symlink_to("/dev/full")
     lost = line(0, "x" * 100_000)
-    assert writer.add([(lost, run())]) == [lost]
-    assert writer.trouble == "No space left on device"
+    assert writer.add([(lost, run()), (lost, run())]) == [lost, lost]
+    assert (writer.trouble, writer.lost) == ("No space left on device", 2)
 
 
 def test_after_a_full_disk_the_next_line_is_whole(records: JobRecords) -> None:

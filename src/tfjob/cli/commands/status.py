@@ -31,14 +31,13 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     with open_backend(on, namespace, write=False) as there:
         record = find_job(there, job)
         replicas, storage = there.replicas(record), there.storage(record)
-        events = [] if output != "text" or (on.cluster and explain.is_well(record)) else there.events(record)
+        events = [] if output != "text" or explain.is_well(record) else there.events(record)
     if output != "text":
         shapes = [replica_shape(replica) for replica in replicas]
         full = {"storage": storage, "replicas": shapes, "status": msgspec.to_builtins(record.object.status)}
         print_object("JobStatus", {**job_shape(record), **full}, output)
         return
-    lost = explain.lost_output(events)
-    warnings = lost if explain.is_well(record) else explain.recent_warnings(events, record.status.start_time)
+    warnings = explain.recent_warnings(events, record.status.start_time)
     click.echo(_text(record, storage, replicas, warnings))
 
 
@@ -70,6 +69,7 @@ def _text(record: Record, storage: str, replicas: list[Replica], events: list[Re
         lines += [f"  advice     {cause.advice}"] if cause.advice else []
     elif record.note:
         lines.append(f"  why        {record.note}")
+    lines += [f"  lost       {line}" for line in explain.lost_output(record, replicas)]
     lines += [*_starts(replicas), *_left_running(record, replicas), *explain.format_events(events, datetime.now(UTC))]
     here = any(replica.pid for replica in replicas)
     titles = ["  REPLICA", "PHASE", "ATTEMPTS", "EXIT", *(["PID"] if here else []), "ADDRESS", "REQUESTS/LIMITS"]

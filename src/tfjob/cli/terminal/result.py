@@ -33,13 +33,15 @@ def report_result(
 
     With the `width` of a terminal, also print where the files are and what to type next.
     """
-    if output != "text":
+    is_text = output == "text"
+    if not is_text:
         print_jobs(records, output)
-    else:
-        for record in records:
+    for record in records:
+        if is_text:
             click.echo(ending(record))
-            for event in lost_output(there.events(record)) if record.folder else ():
-                click.secho(f"  {event.message}", fg="yellow")
+        for line in () if there.shared else lost_output(record, there.replicas(record)):
+            click.secho(f"  {line}" if is_text else line, fg="yellow", err=not is_text)
+    if is_text:
         for name in started:
             if name not in {record.name for record in records}:
                 click.echo(f"{name} was deleted")

@@ -54,6 +54,7 @@ def _trace(run: Run, pod: Pod | None, left: Sequence[PodRecord]) -> Trace:
         start=start,
         could_be_warm=not start.endswith(NOT_SEEN),
         pid=main_process(left[-1].folder, container.name) if left and container else None,
+        log_lost=sum(one.log_lost for one in left),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -11,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tfjob.api.objects import Object, Pod, PodGroup, Service
-from tfjob.controller.actions import Event
+from tfjob.controller.actions import LOG_LOST, Event
 from tfjob.controller.cluster import Conflict, Rejected
 from tfjob.controller.kind import Child, Key, Kind, Owner, OwnerObject, Stored, decode_readable
 from tfjob.local.pod.assembly import grace_of
@@ -22,6 +23,8 @@ from tfjob.local.state.home import Home
 from tfjob.local.state.options import Options
 from tfjob.local.state.store import Run, Store, marked_for_deletion
 
+MOST_UNSTORED = 1000
+"""Most events in memory while the disk is full; then the oldest ones are dropped."""
 LONGEST_SECONDS = 10**9
 """Thirty years: with a longer grace period the time of deletion may not be a valid date."""
 
@@ -47,6 +50,7 @@ class LocalCluster:
         self._on_news = on_news
         self._looked = asyncio.Event()
         self._seen: dict[str, tuple[int, int]] = {}
+        self._unstored: dict[tuple[str, str, str], tuple[Event, datetime]] = {}
         self._leaving: dict[str, dict[str, str]] = {}
         """By owner, the version of each deleted pod that the last pass over the owner has read."""
 
@@ -138,10 +142,28 @@ class LocalCluster:
         self.publish_about(owner.metadata.uid, event)
 
     def publish_about(self, uid: str, event: Event) -> None:
-        """Store an event of a run, and pass it on if a terminal shows the run."""
-        self.store.add_event(uid, event.reason, event.message, warning=event.warning, now=datetime.now(UTC))
+        """Pass an event of a run on if a terminal shows the run, and store it, on a full disk once it has space."""
         if self._on_news and uid == self.root.uid:
             self._on_news(event)
+        # Of lost output, only the last report of a pod waits: the first free space is for states.
+        subject = event.message.partition(": ")[0] if event.reason == LOG_LOST else event.message
+        key = (uid, event.reason, subject)
+        self._unstored.pop(key, None)
+        self._unstored[key] = (event, datetime.now(UTC))
+        if len(self._unstored) > MOST_UNSTORED:
+            del self._unstored[next(iter(self._unstored))]
+        self.store_events()
+
+    def store_events(self) -> None:
+        """Store the events that wait for space on the disk."""
+        while self._unstored:
+            key = next(iter(self._unstored))
+            event, time = self._unstored[key]
+            try:
+                self.store.add_event(key[0], event.reason, event.message, warning=event.warning, now=time)
+            except sqlite3.Error:
+                return
+            del self._unstored[key]
 
     def publish_notes(self, uid: str) -> None:
         while self.network.notes:

@@ -196,7 +196,7 @@ class Driver:
 
     def _look(self, tick: Callable[[], None]) -> None:
         # Services first: an ending pod gets no new connections, and a new pod finds every name.
-        for part in (self._forward, self.kubelet.sync, self.cluster.collect):
+        for part in (self._forward, self.kubelet.sync, self.cluster.collect, self.cluster.store_events):
             try:
                 part()
             except (OSError, sqlite3.Error, Refusal) as error:

@@ -43,11 +43,14 @@ from tfjob.local.state.home import write_whole
 from tfjob.local.state.store import Run, Store
 from tfjob.local.volumes.volumes import VolumeError
 from tfjob.local.warm.start import COLD, EXPECTED, HOW, TURNED_OFF, WARM, WarmStart
+from tfjob.records.pods import lost_output
 
 STARTS_AT_ONCE = 8
 """Supervisors that start at the same time: each is an interpreter, and more would only compete for cores."""
 STARTING_SECONDS = 0.5
 """How long one round may start pods: Ctrl-C and the reports of other pods wait meanwhile."""
+LOST_FACTOR = 10
+"""Lost output is reported again when it has grown by this factor: a full disk must not also fill the events."""
 UNKNOWN = "ContainerStatusUnknown"
 READINESS = ("ContainersReady", "Ready")
 
@@ -74,6 +77,8 @@ class _Watched:
     stopping: bool = False
     hurried: bool = False
     told: set[str] = field(default_factory=set)
+    lost: int = 0
+    """The last reported number of bytes of its output that could not be written."""
 
 
 @dataclass(frozen=True)
@@ -219,13 +224,16 @@ class Kubelet:
         # Checked before reading: a dead supervisor writes nothing more.
         alive = supervisor.alive(watched.folder)
         self._tell_keras_layer(watched)
+        # Before anything is stored, which fails too if the disk is full.
+        self._tell_lost(pod, watched, lost_output(watched.folder))
         status_file = watched.folder / "status.json"
         found = file_version(str(status_file))
         if found == watched.seen and alive:
             return
-        watched.seen = found
         data = status_file.read_bytes() if found else b"{}"
         report = msgspec.json.decode(data, type=Report)
+        if report.done:
+            self._tell_lost(pod, watched, report.log_lost, is_total=True)
         if not alive and not report.done:
             sweep(pod)
             self._store_status(pod, unknown_end(pod), report)
@@ -238,10 +246,16 @@ class Kubelet:
             self._store_status(pod, msgspec.json.decode(data, type=PodStatus), report)
         for warning in report.warnings:
             self._tell(watched, Event("Warning", f"{pod.metadata.name}: {warning}", warning=True))
-        if report.log_lost:
-            total = f"{report.log_lost:,} bytes of its log were lost" if report.done else "its log is losing output"
-            text = f"{pod.metadata.name}: {total}, because writing to {watched.folder} failed; is the disk full?"
-            self._tell(watched, Event(LOG_LOST, text, warning=True))
+        watched.seen = found  # now, because storing the status may have failed
+
+    def _tell_lost(self, pod: Pod, watched: _Watched, lost: int, *, is_total: bool = False) -> None:
+        """Report lost output at once, again when it has grown by LOST_FACTOR, and in total."""
+        if lost <= watched.lost or not (is_total or lost >= LOST_FACTOR * watched.lost):
+            return
+        watched.lost = lost
+        text = f"{lost:,} bytes of its log {'were' if is_total else 'are'} lost{'' if is_total else ' so far'}"
+        text = f"{pod.metadata.name}: {text}, because writing to {watched.folder} failed; is the disk full?"
+        self._tell(watched, Event(LOG_LOST, text, warning=True))
 
     def _tell_keras_layer(self, watched: _Watched) -> None:
         """Report once per run that its replicas use the Keras layer, which then writes a file."""

@@ -78,6 +78,28 @@ class StatusFile:
         remove(f"{self._path}.tmp")
 
 
+class LostOutput:
+    """log.lost; how much output could not be written, in a file that can be written when the disk is full."""
+
+    def __init__(self, pod_dir: str) -> None:
+        self._path = f"{pod_dir}/log.lost"
+        self._told = 0
+        self._write(0)
+
+    def tell(self, total: int) -> None:
+        if total != self._told:
+            self._told = total
+            try:
+                self._write(total)
+            except OSError:
+                pass  # this file system needs new space even for this: the last status has the total
+
+    def _write(self, total: int) -> None:
+        fd = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        os.write(fd, b"%20d" % total)  # always as long, in the same blocks
+        os.close(fd)
+
+
 def remove(path: str) -> None:
     try:
         os.unlink(path)

@@ -122,7 +122,8 @@ class PodProcess:
         self._apps = [Member(self, c, "app") for c in spec["containers"]]
         self._binds = BindRewriter(spec["ip"]) if spec["ip"] and spec["level"] != "ports" else None
         self._members = [*self._init, *self._apps]
-        self._status = pod_files.StatusFile(pod_dir, reserve=32768 + 16384 * len(self._members))
+        self._status = pod_files.StatusFile(pod_dir, reserve=65536 + 16384 * len(self._members))
+        self._lost = pod_files.LostOutput(pod_dir)
         self.rewrites_binds = self._binds is not None
         self._dirty = True
         self._poll = select.poll()
@@ -217,6 +218,7 @@ class PodProcess:
                 if handler:
                     handler(events)
             self._tick()
+            self._lost.tell(self._log_lost)
         self._finish()
 
     def _patience(self) -> float:
@@ -313,6 +315,10 @@ class PodProcess:
         pod_files.remove(f"{self.pod_dir}/{bind_rewrite.DOOR}")  # a folder that contains a socket cannot be copied
         self._status.write_last(self.status(done=True))
 
+    @property
+    def _log_lost(self) -> int:
+        return sum(member.log_lost for member in self._members)
+
     def _write_status(self) -> None:
         if self._dirty:
             self._dirty = not self._status.write(self.status(done=False))
@@ -334,7 +340,7 @@ class PodProcess:
             "ports": sorted(self._binds.ports) if self._binds else [],
             "warnings": self._warnings,
             "cold": {member.name: member.cold_because for member in self._members if member.cold_because},
-            "logLost": sum(member.log_lost for member in self._members),
+            "logLost": self._log_lost,
             "forkFailed": next((member.fork_failed for member in self._members if member.fork_failed), ""),
         }
 

@@ -285,10 +285,7 @@ class Member:
         except BlockingIOError:
             return
         if data:
-            lost_before = run.log.lost
             run.log.feed(data)
-            if run.log.lost and not lost_before:
-                self._pod.changed()  # report the first loss at once, and the total at the end
             run.drain_until = time.monotonic() + _DRAIN
         else:
             run.output_closed = True

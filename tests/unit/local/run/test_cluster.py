@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from support.toys import Batch, BatchKind
 from tfjob.api.objects import ObjectMeta, OwnerReference, Pod, PodGroup, Service
 from tfjob.api.types import TFJob
+from tfjob.controller.actions import Event
 from tfjob.controller.cluster import AlreadyExists, Conflict, Rejected
 from tfjob.controller.kind import Key, Kind
 from tfjob.local.pod.network import Network
@@ -49,6 +51,51 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 def child_metadata(cluster: LocalCluster, name: str) -> ObjectMeta:
     owner = OwnerReference(kind="Batch", name="toy", uid=cluster.root.uid, controller=True)
     return ObjectMeta(name=name, namespace="default", owner_references=[owner])
+
+
+def test_on_a_full_disk_events_are_shown_at_once_and_stored_later(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = list[Event]()
+    cluster._on_news = shown.append
+    texts = ("toy-0: 1 byte", "toy-1: 5 bytes", "toy-0: 9 bytes")
+    events = [Event("LogLost", text, warning=True) for text in texts] + [Event("Other", "a: b"), Event("Other", "a: c")]
+
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(cluster.store, "add_event", full)
+        for event in events:
+            cluster.publish_about(cluster.root.uid, event)
+    assert shown == events
+    assert cluster.store.events(cluster.root.uid) == []
+    cluster.store_events()
+    cluster.store_events()
+    found = cluster.store.events(cluster.root.uid)
+    assert [one.message for one in found] == ["toy-1: 5 bytes", "toy-0: 9 bytes", "a: b", "a: c"]
+    assert {one.count for one in found} == {1}
+
+
+def test_a_deleted_pod_is_read_at_its_present_version(cluster: LocalCluster) -> None:
+    asyncio.run(cluster.create(Pod(metadata=child_metadata(cluster, "toy-0"))))
+
+    def present() -> Pod:
+        (found,) = cluster.store.children(Pod, cluster.root.uid)
+        return found
+
+    def read() -> None:
+        batch = asyncio.run(cluster.owner(cluster.root.key))
+        asyncio.run(cluster.children(Pod, cluster.root.key, batch))
+
+    asyncio.run(cluster.delete(Key("default", "toy-0", "Pod"), present().metadata.uid))
+    assert not cluster.has_read(present())
+    read()
+    assert cluster.has_read(present())
+    cluster.store.update_child(present())
+    assert not cluster.has_read(present())
+    read()
+    assert cluster.has_read(present())
 
 
 def create_job(cluster: LocalCluster, name: str = "toy-0") -> TFJob:
