@@ -38,8 +38,7 @@ PROGRAM = 'import time\n\nprint("first step", time.time(), flush=True)\ntime.sle
 """The job ends with its first worker, which waits for the second one."""
 STEP = re.compile(r"first step ([\d.]+)")
 SOURCES = Path(__file__).parents[1] / "src" / "tfjob"
-WAYS = {"sent": (), "in the image": ("--in-image", "--env", "TFJOB_KERAS_LAYER=0")}
-"""The layer would be sent in both cases."""
+WAYS = {"sent": (), "in the image": ("--in-image",)}
 
 
 def main() -> None:

@@ -36,8 +36,10 @@ VOLUME, FOLDER = SENT_FILES, "/opt/tfjob"
 PARTS_VOLUME, PARTS_FOLDER = "tfjob-package", "/opt/tfjob-package"
 PROJECT, LAYER = "project", "keras_layer"
 """The trees of the archive."""
-PYTHON = re.compile(r"python[\d.]*")
+PYTHON = re.compile(r"(/.*/)?python[\d.]*")
 UNPACK = Path(__file__).parents[1] / "programs" / "unpack.py"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+"""Annotation of a pod: volumes whose content may be lost, as the next pod gets the same files again."""
 IN_IMAGE = "put the code into the image and add --in-image"
 ENVIRONMENT = ("image", "imagePullPolicy", "env", "envFrom", "volumeMounts", "securityContext")
 """The fields of a replica's container that its init container needs to start the same Python."""
@@ -196,16 +198,17 @@ def _named_files(container: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _gets_layer(job: TFJob, container: Mapping[str, Any], *, is_sent: bool) -> bool:
-    """Return whether a replica trains with Python, together with others, and has not turned the layer off."""
-    is_off = {"name": keras_layer.SWITCH, "value": "0"} in (container.get("env") or ())
+    """Return whether a replica trains with others; with its code in the image, only if it requests the layer."""
+    values = [one.get("value") for one in container.get("env") or () if one.get("name") == keras_layer.SWITCH]
     workers = sum(replicas_of(job, kind) for kind in (CHIEF, MASTER, WORKER))
-    return not is_off and workers > 1 and not replicas_of(job, PS) and (is_sent or _python(container) != "")
+    has_peers = workers > 1 and not replicas_of(job, PS)
+    return has_peers and (is_sent or "1" in values) and "0" not in values
 
 
 def _python(container: Mapping[str, Any]) -> str:
-    """Return the Python that a command starts; empty if it starts something else."""
+    """Return the Python that a command starts, else `python`."""
     first = str(next(iter(container.get("command") or ()), ""))
-    return first if PYTHON.fullmatch(PurePosixPath(first).name) else ""
+    return first if PYTHON.fullmatch(first) else "python"
 
 
 def _with_files(template: Object, trees: Mapping[str, Sequence[str]], config_maps: Sequence[str]) -> Object:
@@ -221,8 +224,11 @@ def _with_files(template: Object, trees: Mapping[str, Sequence[str]], config_map
     unpack = _unpack(training if training.get("name", "") in trees else first)
     parts = {"sources": [{"configMap": {"name": name}} for name in config_maps]}
     volumes = [{"name": PARTS_VOLUME, "projected": parts}, {"name": VOLUME, "emptyDir": {}}]
+    metadata: Object = template.get("metadata") or {}
+    annotations = {SAFE_TO_EVICT: VOLUME, **(metadata.get("annotations") or {})}
     return {
         **template,
+        "metadata": {**metadata, "annotations": annotations},
         "spec": {
             **spec,
             "initContainers": [unpack, *changed["initContainers"]],
@@ -265,7 +271,7 @@ def _unpack(container: Mapping[str, Any]) -> Object:
     return {
         "name": SENT_FILES,
         **copied,
-        "command": [_python(container) or "python", "-c", _program(), PARTS_FOLDER, FOLDER],
+        "command": [_python(container), "-c", _program(), PARTS_FOLDER, FOLDER],
         **({"resources": resources} if resources else {}),
         "volumeMounts": mounts,
     }

@@ -140,6 +140,13 @@ def test_the_init_container_has_the_image_and_the_environment_of_the_replica(fol
     assert not unpack.keys() & {"ports", "livenessProbe", "workingDir"}
 
 
+def test_a_pod_may_be_evicted_although_it_has_local_files(folder: Path) -> None:
+    """The cluster autoscaler would keep its node otherwise; the next pod gets the same files."""
+    delivery = Sender(folder).delivery(job({"command": ["python", "train.py"]}))
+    template = delivery.job.spec.tf_replica_specs["Worker"].template or {}
+    assert list(template["metadata"]["annotations"].values()) == ["tfjob-files"]
+
+
 def test_config_maps_are_immutable_and_named_by_their_content(folder: Path) -> None:
     asked = job({"command": ["python", "train.py"]})
     first = Sender(folder).delivery(asked)
@@ -192,36 +199,32 @@ def python_path(delivery: Delivery) -> str | None:
     return next((one.get("value") for one in env if one["name"] == "PYTHONPATH"), None)
 
 
-@pytest.mark.parametrize(
-    ("container", "spec", "expected"),
-    [
-        ({"command": ["python", "/app/train.py"]}, TWO, LAYER),
-        ({"command": ["python", "train.py"]}, TWO, LAYER),
-        ({"command": ["bash", "train.sh"]}, TWO, LAYER),
-        ({"command": ["python", "/app/train.py"], "env": [{"name": "PYTHONPATH", "value": "/a"}]}, TWO, f"{LAYER}:/a"),
-        ({"command": ["python", "train.py"]}, {}, None),
-        ({"command": ["python", "train.py"]}, {**TWO, "PS": {"replicas": 1}}, None),
-        ({"command": ["sh", "-c", "python /app/train.py"]}, TWO, None),
-        ({"command": ["python", "train.py"], "env": [{"name": "TFJOB_KERAS_LAYER", "value": "0"}]}, TWO, None),
-    ],
-    ids=[
-        "in the image",
-        "sent",
-        "a shell script",
-        "own path",
-        "one worker",
-        "servers",
-        "perhaps no Python",
-        "turned off",
-    ],
-)
-def test_a_replica_that_trains_with_others_gets_the_keras_layer(
-    folder: Path, container: Object, spec: Object, expected: str | None
-) -> None:
+def with_env(command: list[str], **env: str) -> Object:
+    return {"command": command, "env": [{"name": name, "value": value} for name, value in env.items()]}
+
+
+SENT_SCRIPT, IMAGE_SCRIPT = ["python", "train.py"], ["python", "/app/train.py"]
+LAYERS: dict[str, tuple[Object, Object, str | None]] = {
+    "sent": (with_env(SENT_SCRIPT), TWO, LAYER),
+    "a shell script": (with_env(["bash", "train.sh"]), TWO, LAYER),
+    "a chief and a worker": (with_env(SENT_SCRIPT), {"Chief": {"replicas": 1}}, LAYER),
+    "a path of the user": (with_env(SENT_SCRIPT, PYTHONPATH="/a"), TWO, f"{LAYER}:/a"),
+    "turned off": (with_env(SENT_SCRIPT, TFJOB_KERAS_LAYER="0"), TWO, None),
+    "one worker": (with_env(SENT_SCRIPT), {}, None),
+    "parameter servers": (with_env(SENT_SCRIPT), {**TWO, "PS": {"replicas": 1}}, None),
+    "in the image": (with_env(IMAGE_SCRIPT), TWO, None),
+    "in the image, and requested": (with_env(IMAGE_SCRIPT, TFJOB_KERAS_LAYER="1"), TWO, LAYER),
+}
+
+
+@pytest.mark.parametrize("case", LAYERS)
+def test_a_replica_that_trains_with_others_gets_the_keras_layer(folder: Path, case: str) -> None:
+    container, spec, expected = LAYERS[case]
     assert python_path(Sender(folder).delivery(job(container, **spec))) == expected
 
 
-def test_the_layer_works_with_code_in_the_image(folder: Path) -> None:
-    delivery = Sender(folder, in_image=True).delivery(job({"command": ["python", "train.py"]}, **TWO))
+def test_the_layer_alone_does_not_change_the_working_folder(folder: Path) -> None:
+    asked = job(with_env(SENT_SCRIPT, TFJOB_KERAS_LAYER="1"), **TWO)
+    delivery = Sender(folder, in_image=True).delivery(asked)
     assert python_path(delivery) == LAYER
     assert "workingDir" not in pod(delivery)["containers"][0]

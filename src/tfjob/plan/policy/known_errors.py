@@ -30,9 +30,9 @@ KNOWN_ERRORS = (
         "ValueError: Attempt to convert a value (PerReplica:{...}) with an unsupported type",
         r"with an unsupported type \(<class '[\w.]*PerReplica'>\)",
         "`fit` of Keras 3 does not work under MultiWorkerMirroredStrategy with several workers.",
-        "tfjob works around this in Keras 3.12 through 3.15, unless TFJOB_KERAS_LAYER=0 is set; on a cluster, in jobs"
-        " that `tfjob` submits. Elsewhere, install tf_keras and set TF_USE_LEGACY_KERAS=1, or write a custom training"
-        " loop; `tfjob init multi-worker` creates one.",
+        "tfjob works around this in Keras 3.12 through 3.15, unless TFJOB_KERAS_LAYER=0 is set. On a cluster, it does"
+        " so for code that it sends, or with TFJOB_KERAS_LAYER=1. Elsewhere, install tf_keras and set"
+        " TF_USE_LEGACY_KERAS=1, or write a custom loop; `tfjob init multi-worker` creates one.",
     ),
     KnownError(
         "keras-parameter-server",
