@@ -238,6 +238,9 @@ class Backend(Protocol):
     async def resume(self, record: Record) -> Record:
         """Continue a suspended job."""
 
+    async def request_deletion(self, record: Record) -> None:
+        """Begin to end the job, without waiting; `delete` completes it."""
+
     async def delete(self, record: Record) -> None:
         """End the job and delete its record; return when it is gone."""
 

@@ -114,6 +114,7 @@ class SyncBackend(Generic[B]):
     wait_until_stopped = _waiting(Backend.wait_until_stopped)
     suspend = _waiting(Backend.suspend)
     resume = _waiting(Backend.resume)
+    request_deletion = _waiting(Backend.request_deletion)
     delete = _waiting(Backend.delete)
     running = _waiting(Backend.running)
     execute = _waiting(Backend.execute)

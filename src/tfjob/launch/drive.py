@@ -98,6 +98,8 @@ class DrivenJobs:
     """The jobs of a request while this process drives them."""
 
     detaches = False
+    is_view = False
+    """Whether this process only shows jobs that it did not start."""
 
     def __init__(self, home: Home, store: Store, started: Sequence[Started]) -> None:
         self.jobs = [MachineJob(home, one.run, f"starting as {one.run.id}") for one in started]

@@ -160,6 +160,7 @@ class FollowedJobs:
 
     def __init__(self, backend: SyncKubeBackend, records: Sequence[Record], tail: int | None = None) -> None:
         self.backend = backend
+        self.is_view = tail is not None
         self.jobs = [FollowedJob(backend.backend, record, tail) for record in records]
         self._following: asyncio.Task[None] | None = None
 

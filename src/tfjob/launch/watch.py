@@ -18,6 +18,7 @@ class WatchedJobs:
     """One job while this process shows it; its driver is another process."""
 
     detaches = True
+    is_view = True
 
     def __init__(self, backend: SyncBackend[LocalBackend], record: Record, tail: int) -> None:
         self.backend = backend

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from support.command_line import MANIFESTS, CommandLine
 from support.pseudo_terminal import PseudoTerminal
-from support.running import ending, wait_until
+from support.running import command_of, ending, processes_of, wait_until
 
 GATED = "for i in $(seq 1 30); do echo line $i; done; while [ ! -e GATE ]; do sleep 0.05; done; echo opened; exit 3"
 
@@ -57,6 +59,33 @@ def test_ctrl_c_detaches_and_the_job_keeps_running(cli: CommandLine, gate: Path)
         terminal.wait_for("tfjob attach gated")
         assert terminal.finish() == 130
     assert cli("wait", "gated", "--for", "running") == "gated is Running\n"
+
+
+def test_attach_ends_with_the_reader_of_its_output(cli: CommandLine, gate: Path) -> None:
+    command = [*cli.tool.command, "attach", "gated"]
+    with ending(
+        subprocess.Popen(command, env=cli.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 130
+        assert "tfjob attach gated" in process.stderr.read()
+    assert cli("wait", "gated", "--for", "running") == "gated is Running\n"
+
+
+def test_attach_starts_a_driver_for_a_job_that_lost_its_own(cli: CommandLine, gate: Path) -> None:
+    def drivers() -> list[int]:
+        return [pid for pid in processes_of(cli.home) if b"tfjob.launch.background" in command_of(pid)]
+
+    with PseudoTerminal([*cli.tool.command, "attach", "gated", "--plain"], cli.environment(), MANIFESTS) as terminal:
+        terminal.wait_for("line 30")
+        (driver,) = drivers()
+        os.kill(driver, signal.SIGKILL)
+        wait_until(lambda: drivers() not in ([], [driver]), 60)
+        gate.touch()
+        assert terminal.finish() == 1
 
 
 def test_of_a_finished_job_attach_prints_the_result(finished: CommandLine) -> None:

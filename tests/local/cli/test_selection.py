@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support.command_line import MANIFESTS, CommandLine
 from support.pseudo_terminal import PseudoTerminal
-from support.running import ending
+from support.running import ending, wait_until
 
 
 def states(cli: CommandLine) -> dict[str, str]:
@@ -87,6 +88,27 @@ def test_the_lines_of_several_jobs_are_followed_until_all_have_ended(cli: Comman
         *[("slow.1", "worker-0")] * 2,
     ]
     cli("delete", "slow")
+
+
+TOGETHER = """
+trap 'touch NAME; while [ ! -e OTHER ]; do sleep 0.05; done; exit 143' TERM
+echo up
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize("words", [("stop", "--all"), ("delete", "--all", "--yes")], ids=["stop", "delete"])
+def test_several_jobs_end_at_the_same_time(cli: CommandLine, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Each job ends when the other one has got its SIGTERM, long before its grace period is over."""
+    manifest = (MANIFESTS / "sleeper.yaml").read_text()
+    manifest = manifest[: manifest.index("command: ")].replace("Seconds: 5", "Seconds: 1000")
+    for name, other in (("one", "two"), ("two", "one")):
+        script = TOGETHER.replace("NAME", str(tmp_path / name)).replace("OTHER", str(tmp_path / other))
+        text = f"{manifest}command: {json.dumps(['sh', '-c', script])}\n"
+        cli("submit", "-", "--name", name, "--no-limits", stdin=text)
+    wait_until(lambda: cli("logs", "--all").count("up") == 2, 90)
+    cli(*words)
+    cli("delete", "--all", "--yes")
 
 
 @pytest.fixture

@@ -248,8 +248,12 @@ def test_a_detached_job_runs_on_and_its_lines_so_far_are_kept(
     assert any("tfjob stop left --on k8s" in line for line in shown)
     assert "worker-0 | tick 1" in shown
     assert "Running" in on_nodes("wait", "left", "--for", "running", "--timeout", "30s")
+    with ending(start(on_nodes, "attach", "left")) as attached:
+        lines_until(attached, f"tick {ticks(chr(10).join(shown))[-1] + 3}")
+        interrupted(attached)
     on_nodes("stop", "left")
-    assert "worker-0 | tick 1" in on_nodes("logs", "left")
+    kept = ticks(on_nodes("logs", "left"))
+    assert kept == list(range(1, len(kept) + 1)), "the record continues where the first command detached"
     on_nodes("delete", "left")
 
 

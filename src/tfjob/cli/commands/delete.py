@@ -49,11 +49,16 @@ def delete(jobs: tuple[str, ...], every: bool, yes: bool, on: On, namespace: str
         if found and not yes:
             _confirm(found, every=every, is_broad=every or any(map(is_pattern, jobs)))
         results = Results(found, output, is_list=True)
-        claims = {}
+        claims, ending = {}, []
         for record in found:
             with results.of(record):
                 if claim := own_claim(record, there.storage(record)):
                     claims[claim] = record.options
+                if len(found) > 1:  # their grace periods run at the same time
+                    there.request_deletion(record)
+                ending.append(record)
+        for record in ending:
+            with results.of(record):
                 there.delete(record)
                 results.add(record, f"deleted {record.id}")
         names = {(record.namespace, record.name) for record in results.records if record.current}

@@ -82,16 +82,19 @@ async def _show(attached: Attached, screen: Screen) -> bool:
                 screen.tell(_stopping(until))
                 screen.hint = lambda: _stopping(until)
 
-    def stop_servers() -> None:
-        """Stop servers whose output has lost its reader, as in `tfjob run web.yaml | head`; jobs run to their end.
+    def lose_reader() -> None:
+        """End `tfjob attach`, and stop servers, as in `tfjob run web.yaml | head`; jobs of `run` run to their end.
 
-        This does not count as an interrupt: a Ctrl-C that ended the reader also reaches this process and must not kill.
+        The latter does not count as an interrupt: a Ctrl-C that ended the reader also reaches this process and must not
+        kill.
         """
-        if not is_over and all(job.record.is_server for job in attached.jobs):
+        if attached.is_view:
+            interrupt()
+        elif not is_over and all(job.record.is_server for job in attached.jobs):
             attached.stop()
-            screen.tell(f"the output pipe was closed; {'detaching' if attached.detaches else 'stopping'}")
+            screen.tell("the output pipe was closed; stopping")
 
-    screen.on_reader_gone = stop_servers
+    screen.on_reader_gone = lose_reader
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, interrupt)

@@ -204,11 +204,15 @@ class KubeBackend:
     async def resume(self, record: Record) -> Record:
         return await self.change(record, resumed)
 
-    async def delete(self, record: Record) -> None:
+    async def request_deletion(self, record: Record) -> None:
         if record.current:
             resource, uid = jobs.resource_of(record.job), record.uid
             with suppress(errors.NotFound, errors.Conflict):  # another client deleted it
                 await self.client.delete(resource, record.namespace, record.name, uid, "Background")
+
+    async def delete(self, record: Record) -> None:
+        await self.request_deletion(record)
+        if record.current:
             while (present := await self.refresh(record)) is not None:
                 await self.pause([present], self.client.durations.look.total_seconds())
         self.records.remove(record.job)

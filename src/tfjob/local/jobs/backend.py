@@ -167,6 +167,12 @@ class LocalBackend:
         start_background(self.home, run)
         return await self.refresh(record_) or record_
 
+    async def request_deletion(self, record_: Record) -> None:
+        run = self._run(record_)
+        if run.current and needs_driver(run):
+            self.store.update(run.uid, marked_for_deletion)
+            runs.ensure_driven(self.home, self.store, run)
+
     async def delete(self, record_: Record) -> None:
         from tfjob.local.run.lifetime import remove_run
 
