@@ -25,7 +25,15 @@ from tfjob.jobs.backend import Record
 from tfjob.jobs.replicas import replica_name
 from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
-from tfjob.launch.request import Request, manifest_text, names_from_shell, pairs, read_request, without_secrets
+from tfjob.launch.request import (
+    Request,
+    has_valid_syntax,
+    manifest_text,
+    names_from_shell,
+    pairs,
+    read_request,
+    without_secrets,
+)
 from tfjob.local.admission import admission, missing
 from tfjob.local.inputs import environment, gpus
 from tfjob.local.inputs.images import chosen_interpreter
@@ -98,7 +106,7 @@ def prepare(request: Request) -> LocalJobs:
     objects = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
     return LocalJobs(
         manifest=partial(manifest_text, request, data, manifest),
-        warnings=check([*manifest.problems, *placed.problems]),
+        warnings=check([*manifest.problems, *placed.problems, *_syntax_problems(request, manifest, placed)]),
         notes=placed.notes,
         submissions=[
             Submission(owner.object, owner.services, objects, kept, placed.options, placed.config)
@@ -110,6 +118,14 @@ def prepare(request: Request) -> LocalJobs:
             if entry.job.spec.run_policy.clean_pod_policy == cleanup.NONE
         ],
     )
+
+
+def _syntax_problems(request: Request, manifest: Manifest, placed: Placement) -> list[Problem]:
+    if has_valid_syntax(request):
+        return []
+    from tfjob.launch.program import interpreter_of, syntax_problems
+
+    return syntax_problems(request, interpreter_of(placed, manifest.jobs[0]))
 
 
 def place(request: Request, manifest: Manifest) -> Placement:

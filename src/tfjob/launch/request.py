@@ -212,13 +212,13 @@ def script_manifest(request: Request) -> bytes:
     else:
         if not asked.module and request.file:
             _script_text(request.file)  # report an unreadable script now
-        script = Script(_command(request))
+        script = Script(command_of(request))
     script = replace(script, env=_declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
-    return yaml_text(documents(script, counts, request.name or name_of(_command(request)), asked.image)).encode()
+    return yaml_text(documents(script, counts, request.name or name_of(command_of(request)), asked.image)).encode()
 
 
-def _command(request: Request) -> list[str]:
+def command_of(request: Request) -> list[str]:
     """Return the command of a program."""
     asked = request.script
     if asked.module:
@@ -226,6 +226,26 @@ def _command(request: Request) -> list[str]:
     if request.file:
         return [INTERPRETERS[Path(request.file).suffix], request.file, *asked.arguments]
     return list(asked.arguments)
+
+
+def has_valid_syntax(request: Request) -> bool:
+    """Return whether a Python program can be parsed; True if its file is not known."""
+    from tfjob.api.manifest.script import parse
+
+    if request.script.in_image or not request.is_program:
+        return True
+    if module := request.script.module:
+        from tfjob.local.warm.source_scan import find_module
+
+        file = (find_module(module, Path) or (None,))[0]
+    else:
+        file = Path(request.file) if request.file.endswith(".py") else None
+    try:
+        if file is not None:
+            parse(file.read_bytes())
+    except SyntaxError:
+        return False
+    return True
 
 
 def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
@@ -282,7 +302,7 @@ def _for_cluster(request: Request) -> Script:
             "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
     if asked.in_image:
-        return Script(_command(request))
+        return Script(command_of(request))
     if asked.module or not file:
         problem = "only the file of a script can be sent"
     else:
@@ -293,7 +313,7 @@ def _for_cluster(request: Request) -> Script:
             f"{request.program} cannot be sent to the cluster: {problem}",
             "Put the program and everything that it needs into the image, and add --in-image.",
         )
-    return Script(_command(request), text)
+    return Script(command_of(request), text)
 
 
 def _script_text(file: str) -> str:
