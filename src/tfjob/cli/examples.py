@@ -23,6 +23,7 @@ EXAMPLES = {
     "check": (
         ("tfjob check tfjob.yaml", "check the manifest itself"),
         ("tfjob check tfjob.yaml --on local", "also find fields that this machine does not support"),
+        ("tfjob check train.py --chief --workers 2 --ps 1", "check a program for these replicas"),
     ),
     "convert": (
         ("tfjob convert old.yaml", "to kubeflow.org/v1"),

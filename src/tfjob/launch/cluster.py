@@ -30,7 +30,7 @@ from tfjob.kube.submit.preflight import Preflight, object_problems
 from tfjob.kube.submit.submission import Submission, as_kept, as_kept_in_own_kind
 from tfjob.launch.delivery import Sender
 from tfjob.launch.prepare import Prepared, check, first_children, with_namespace
-from tfjob.launch.request import Request, manifest_text, read_request, without_contents
+from tfjob.launch.request import Request, has_valid_syntax, manifest_text, read_request, without_contents
 from tfjob.launch.target import open_cluster
 from tfjob.plan.build.settings import Settings
 
@@ -65,7 +65,7 @@ class ClusterJobs(Prepared):
 def prepare(request: Request) -> ClusterJobs:
     _refuse_local_options(request)
     data, manifest = read_request(request)
-    warnings = check(manifest.problems)
+    warnings = check([*manifest.problems, *_syntax_problems(request)])
     default = config.load(request.target.context or None).namespace
     jobs = [with_namespace(entry, _canonical(entry.written), request.namespace, default) for entry in manifest.entries]
     sender = _sender(request)
@@ -88,6 +88,14 @@ def prepare(request: Request) -> ClusterJobs:
 
 def _sender(request: Request) -> Sender:
     return Sender(request.folder, is_program=request.is_program, in_image=request.script.in_image)
+
+
+def _syntax_problems(request: Request) -> list[Problem]:
+    if has_valid_syntax(request):
+        return []
+    from tfjob.launch.program import syntax_problems
+
+    return syntax_problems(request)
 
 
 def _refuse_local_options(request: Request) -> None:

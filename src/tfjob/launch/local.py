@@ -28,6 +28,7 @@ from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.launch.prepare import Prepared, check, choose_namespace, first_children, with_namespace
 from tfjob.launch.request import (
     Request,
+    has_valid_syntax,
     manifest_text,
     names_from_shell,
     names_of_script,
@@ -109,7 +110,7 @@ def prepare(request: Request) -> LocalJobs:
     objects = [one for one in manifest.objects if one["kind"] not in (DEPLOYMENT, SERVICE)]
     return LocalJobs(
         manifest=partial(manifest_text, request, data, manifest),
-        warnings=check([*manifest.problems, *placed.problems]),
+        warnings=check([*manifest.problems, *placed.problems, *_syntax_problems(request, manifest, placed)]),
         notes=[*placed.notes, *([note] if note else [])],
         submissions=[
             Submission(
@@ -143,6 +144,14 @@ def named(request: Request) -> tuple[Request, str]:
     plain, others = candidates[0], " and ".join(sorted(sources[candidates[0]]))
     note = f"the job is named {chosen}, because {plain} belongs to {others}" if chosen != plain else ""
     return replace_fields(request, name=chosen), note
+
+
+def _syntax_problems(request: Request, manifest: Manifest, placed: Placement) -> list[Problem]:
+    if has_valid_syntax(request):
+        return []
+    from tfjob.launch.program import interpreter_of, syntax_problems
+
+    return syntax_problems(request, interpreter_of(placed, manifest.jobs[0]))
 
 
 def place(request: Request, manifest: Manifest) -> Placement:

@@ -218,7 +218,7 @@ def names_of_script(request: Request) -> list[str]:
     """Return possible names for the job of a script, the best one first."""
     from tfjob.api.manifest.script import name_of, names_in
 
-    return names_in(source_folder(request), name_of(_command(request)))
+    return names_in(source_folder(request), name_of(command_of(request)))
 
 
 def script_manifest(request: Request) -> bytes:
@@ -232,12 +232,12 @@ def script_manifest(request: Request) -> bytes:
         raise InvalidRequest("--image only applies to a cluster, not to this machine", "Leave it out.")
     if not asked.in_image and not asked.module and request.file:
         _check_readable(request.file)
-    script = Script(_command(request), _declared(asked, cluster=request.target.cluster))
+    script = Script(command_of(request), _declared(asked, cluster=request.target.cluster))
     counts = Counts(asked.workers, asked.ps or 0, asked.chief, asked.evaluator or 0)
     return yaml_text([job_manifest(script, counts, request.name or name_of(script.command), asked.image)]).encode()
 
 
-def _command(request: Request) -> list[str]:
+def command_of(request: Request) -> list[str]:
     """Return the command of a program; on a cluster, a script has its path in the folder that is sent.
 
     Raises InvalidRequest without a program.
@@ -252,6 +252,26 @@ def _command(request: Request) -> list[str]:
     if request.target.cluster and not asked.in_image:
         file = os.path.relpath(file)
     return [INTERPRETERS[Path(file).suffix], file, *asked.arguments]
+
+
+def has_valid_syntax(request: Request) -> bool:
+    """Return whether a Python program can be parsed; True if its file is not known."""
+    from tfjob.api.manifest.script import parse
+
+    if request.script.in_image or not request.is_program:
+        return True
+    if module := request.script.module:
+        from tfjob.local.warm.source_scan import find_module
+
+        file = (find_module(module, Path) or (None,))[0]
+    else:
+        file = Path(request.file) if request.file.endswith(".py") else None
+    try:
+        if file is not None:
+            parse(file.read_bytes())
+    except SyntaxError:
+        return False
+    return True
 
 
 def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:

@@ -25,7 +25,10 @@ def submit(request: Request) -> list[Record]:
 
 
 def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], list[str]]:
-    """Return the problems of a manifest, with those on its target if it `is_placed`, and the names of what it runs."""
+    """Return the problems of a manifest or a script, and the names of what it runs.
+
+    With `is_placed`, also those on its target. A script is always placed.
+    """
     from tfjob.api.problems import InvalidManifest, in_order
     from tfjob.launch.request import load
 
@@ -35,7 +38,9 @@ def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], l
         request, _ = local.named(request)
     _, manifest = load(request)
     problems = list(manifest.problems)
-    if is_placed and not manifest.errors:
+    of_program: list[Problem] = []
+    if (is_placed or request.is_program) and not manifest.errors:
+        interpreter = None
         try:
             if request.target.cluster:
                 from tfjob.launch import cluster
@@ -43,11 +48,18 @@ def check(request: Request, *, is_placed: bool = True) -> tuple[list[Problem], l
                 problems += cluster.problems(request, manifest)
             else:
                 from tfjob.launch import local
+                from tfjob.launch.program import interpreter_of
 
-                problems += local.place(request, manifest).problems
+                placed = local.place(request, manifest)
+                problems += placed.problems
+                interpreter = interpreter_of(placed, manifest.jobs[0]) if request.is_program else None
         except InvalidManifest as error:
             problems += error.problems
-    return in_order(problems), [
+        if request.is_program:
+            from tfjob.launch import program
+
+            of_program = program.problems(request, manifest.jobs[0], interpreter)
+    return [*in_order(problems), *of_program], [
         *(job.metadata.name for job in manifest.jobs),
         *(document.get("metadata", {}).get("name", "") for document, _ in manifest.deployments),
     ]

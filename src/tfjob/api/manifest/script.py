@@ -5,6 +5,8 @@ job_manifest(Script(["python", "train.py", "--epochs", "3"]), Counts(workers=2, 
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -104,3 +106,17 @@ def _pod(script: Script, image: str) -> dict[str, Any]:
 def _unexpanded(word: str) -> str:
     """Escape an argument for a manifest, where `$(VAR)` is a variable and `$$` means `$`."""
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
+
+
+def parse(source: bytes) -> ast.Module:
+    """Return the syntax tree of a program. Raises SyntaxError, also for what only its compiler rejects."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+            compile(tree, "", "exec", dont_inherit=True)  # rejects `return` outside of a function
+    except ValueError as error:  # null characters
+        raise SyntaxError(str(error)) from None
+    except (RecursionError, MemoryError):
+        raise SyntaxError("it is nested too deeply") from None
+    return tree

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,22 +46,21 @@ class WithArguments(click.Command):
                 raise
             hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
-        ctx.params["arguments"] += tuple(program)
-        module = ctx.params["module"]
+        ctx.params["arguments"] = (*ctx.params.get("arguments", ()), *program)
+        files = [one for one in (*ctx.params.get("files", ()), ctx.params.get("file")) if one]
+        module, script = ctx.params["module"], next(filter(is_script, files), "")
         if module.startswith("-") or "/" in module or is_script(module):
             raise click.UsageError(f"-m needs the name of a module, such as pkg.train, not {module!r}.", ctx)
-        if module and is_script(ctx.params["file"]):
-            raise click.UsageError(f"-m {module} and {ctx.params['file']} are two programs: use one of them.", ctx)
-        if not (ctx.params["file"] or ctx.params["module"] or program) and not ctx.resilient_parsing:
+        if module and script:
+            raise click.UsageError(f"-m {module} and {script} are two programs: use one of them.", ctx)
+        if not (files or module or program) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
         return left
 
 
 COUNT = WholeNumber(min=0)
-OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("file", type=FILE, required=False, default="", metavar="[FILE|SCRIPT]"),
-    click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+SCRIPT_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("-m", "module", default="", metavar="MODULE", help="Run a Python module, as `python -m` does."),
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
@@ -82,6 +82,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="FILE",
         help="Set the variables of a file with NAME=VALUE lines (scripts only).",
     ),
+)
+"""The options that only apply to programs; `check` has them too."""
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("file", type=FILE, required=False, default="", metavar="[FILE|SCRIPT]"),
+    click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]"),
+    *SCRIPT_OPTIONS,
     click.option("-p", "parameters", multiple=True, metavar="KEY=VALUE", help="Replace ${KEY} in the manifest."),
     click.option("--name", default="", metavar="NAME", help="Run the job under another name."),
     click.option("--python", default="", metavar="PATH", help="Interpreter or virtualenv to run in."),
@@ -108,14 +114,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 """The options that `run` and `submit` share."""
 
 
-def _options(command: Command) -> Command:
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 @click.command(cls=WithArguments)
-@_options
+@with_options(*OPTIONS)
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -137,10 +141,15 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
     Ctrl-C kills it. On a cluster, Ctrl-C only detaches: the job keeps running, and the exit code is 130.
     """
     # The other options have the names of the fields of a request.
-    script = ScriptRequest(**{field.name: asked.pop(field.name) for field in fields(ScriptRequest)})
+    script = script_of(asked)
     request = Request(**asked, script=script, target=on)
     mode = "dry-run" if dry_run else "detach" if detach else "plain" if plain else "attach"
     return _run_there(request, mode, output) if on.cluster else _run_here(request, mode, output)
+
+
+def script_of(asked: dict[str, Any]) -> ScriptRequest:
+    """Remove the options for programs from those of a command line, and return them."""
+    return ScriptRequest(**{field.name: asked.pop(field.name) for field in fields(ScriptRequest)})
 
 
 def _run_here(request: Request, mode: str, output: str) -> int:
@@ -233,7 +242,7 @@ def _print_started(records: Sequence[Record], output: str) -> None:
 
 
 @click.command(cls=WithArguments)
-@_options
+@with_options(*OPTIONS)
 @click.pass_context
 def submit(context: click.Context, /, **options: object) -> int:
     """Run the jobs of a manifest, or a program, in the background (same as `tfjob run --detach`).

@@ -7,7 +7,7 @@ modules, which are in its folder. Unreadable files and lines in an unusual form 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,10 +68,35 @@ def read_program(program: Path, root: Path | None = None) -> ProgramText:
         modules, file_sets, _ = _scan(file, file_version(str(file)))
         sets += file_sets
         imports |= any(not base and _TENSORFLOW.fullmatch(name.partition(".")[0]) for base, name in modules)
-        found = {found for base, name in modules for found in _files(_folder(base, file, root), name)}
+        found = {found for base, name in modules for found in module_files(base, name, file, root)}
         waiting += sorted(found - seen, reverse=True)
         seen |= found
     return ProgramText(imports, tuple(sets), tuple(_scan(program, file_version(str(program)))[2]))
+
+
+def find_module(name: str, locate: Callable[[str], Path]) -> tuple[Path, Path] | None:
+    """Return the file that `python -m NAME` runs, and the folder from which it imports; None if there is no file.
+
+    `locate` returns the real path of a path relative to the working folder.
+    """
+    depth = name.count(".")  # how deep the module's file is below the folder from which modules are imported
+    for ending, above in ((".py", depth), ("/__main__.py", depth + 1)):
+        file = locate(name.replace(".", "/") + ending)
+        if file.is_file():
+            return file, file.parents[min(above, len(file.parents) - 1)]
+    return None
+
+
+def module_files(dots: str, name: str, file: Path, root: Path) -> Iterator[Path]:
+    """Yield the files below `root` that an import of a module in `file` runs; a relative one starts with `dots`."""
+    folder = file.parents[min(len(dots), len(file.parents)) - 1] if dots else root
+    for part in name.split("."):
+        if not part.isidentifier():
+            return
+        folder /= part
+        for one in (folder.with_suffix(".py"), folder / "__init__.py"):
+            if file_version(str(one)):
+                yield one
 
 
 @lru_cache(maxsize=10 * MOST_FILES)
@@ -100,21 +125,6 @@ def _modules(text: str) -> Iterator[tuple[str, str]]:
         names = (one.strip().partition(" ")[0] for one in (inner or rest).split(","))
         for name in ("", *names):
             yield dots, f"{module}.{name}".strip(".")
-
-
-def _folder(dots: str, file: Path, root: Path) -> Path:
-    return file.parents[min(len(dots), len(file.parents)) - 1] if dots else root
-
-
-def _files(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the files below a folder that an import of a module runs."""
-    for part in name.split("."):
-        if not part.isidentifier():
-            return
-        folder /= part
-        for file in (folder.with_suffix(".py"), folder / "__init__.py"):
-            if file_version(str(file)):
-                yield file
 
 
 def _sets(text: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from tfjob.local.state.home import Home, write_whole
 from tfjob.local.warm import policy
 from tfjob.local.warm.policy import Cold, Program, Start, judge, read_at_import, refuse_setting
 from tfjob.local.warm.pool import OLDEST_PYTHON, ForkServer, NotWarm
-from tfjob.local.warm.source_scan import ProgramText, read_program
+from tfjob.local.warm.source_scan import ProgramText, find_module, read_program
 
 if TYPE_CHECKING:
     from tfjob.local.sandbox.capabilities import Capability
@@ -142,12 +142,8 @@ def _text(start: Start, named: Program | Cold, container: ContainerSpec) -> Prog
     word = start.argv[named.at]
     if not named.module:
         return read_program(_on_host(word, container))
-    depth = word.count(".")  # how deep the module's file is below the folder from which modules are imported
-    for name, above in ((".py", depth), ("/__main__.py", depth + 1)):
-        file = _on_host(word.replace(".", "/") + name, container)
-        if file.is_file():
-            return read_program(file, file.parents[min(above, len(file.parents) - 1)])
-    return ProgramText()
+    found = find_module(word, partial(_on_host, container=container))
+    return read_program(*found) if found else ProgramText()
 
 
 def _on_host(path: str, container: ContainerSpec) -> Path:
