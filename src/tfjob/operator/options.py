@@ -128,7 +128,7 @@ class Options:
     )
     gang_scheduler_name: str = option(GANG_SCHEDULER, "", "NAME")
     tensorboard_image: str = option(
-        "TensorBoard image for jobs that name none (default: the one that tools/image.py builds).", "", "IMAGE"
+        "TensorBoard image for jobs that name none; default: localhost/tf-job-tensorboard.", "", "IMAGE"
     )
     cluster_domain: str = option(
         "Domain to append to the hosts in TF_CONFIG.", "", "DOMAIN", envvar="CUSTOM_CLUSTER_DOMAIN"

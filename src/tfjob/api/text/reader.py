@@ -334,14 +334,15 @@ def resolve(word: str) -> Scalar:
 
 _NO_SPACE = re.compile(r"\s*(?:- )?(?:[\w./-]+(?=:[^\s/]))?(:|-)(?=[^\s-])")
 """A line with a key or a dash that is not followed by a space, such as `replicas:1` or `-name: x`."""
+_INDENT = re.compile(r"( *)(?:- +)*(?=[^\s#])")
+_OUT_OF_BLOCK = "did not find expected key|expected <block end>"
 _NO_COLON = "could not find expected ':'"
 _YAML_ERRORS = {
     "mapping values are not allowed": "the line has a second ': ' or is indented too far"
     "; quote the value, or fix the indentation",
     "unexpected end": "the quote that opens on line {opened} is never closed; close it",
-    "did not find expected key|expected <block end>": "this line is indented by {spaces} spaces, which matches no block"
-    ": the line above it has {above}, and the block that starts on line {opened} has {indent}"
-    "; correct this line or line {opened}",
+    _OUT_OF_BLOCK: "this line does not fit the block that starts on line {opened}"
+    "; check the indentation, quotes and brackets above it",
     _NO_COLON: "a colon is missing after the key; write 'key: value', or check the indentation",
     "expected ',' or ']'": "the bracket that opens on line {opened} is not closed with ']'; check commas and brackets",
     "expected ',' or '}'": "the bracket that opens on line {opened} is not closed with '}}'; check commas and brackets",
@@ -362,6 +363,20 @@ def _runaway_quote(text: str, line: int) -> Place | None:
     return None
 
 
+def _wrong_indent(spaces: int, above: Sequence[str]) -> str:
+    """Return what is wrong with the indent of the line below these lines; empty if it is that of an open block."""
+    lines: dict[int, int] = {}
+    for number in range(len(above), 0, -1):
+        dashes = _INDENT.match(above[number - 1])
+        if dashes is not None and (not lines or len(dashes[1]) < min(lines)):
+            lines |= {len(dashes[0]): number, len(dashes[1]): number}
+    if spaces in lines:
+        return ""
+    near = [*sorted(one for one in lines if one < spaces)[-1:], *sorted(one for one in lines if one > spaces)[:1]]
+    others = " and ".join(f"line {lines[one]} by {one}" for one in near)
+    return f"this line is indented by {spaces} space{'' if spaces == 1 else 's'}, but {others}"
+
+
 def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column: int) -> tuple[str, str]:
     lines = text.splitlines()
     here = lines[line] if line < len(lines) else ""
@@ -378,10 +393,11 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
         return f"line {number} has no space after '{cramped[1]}'", f"write '{cramped[1]} ' in '{suspect.strip()[:40]}'"
     if "expected ',' or ']'" in said and "{" in here[: column + 1]:
         return "'{' is not allowed in an unquoted value between brackets", 'put the value in quotes, such as "${steps}"'
+    if re.search(_OUT_OF_BLOCK, said) and (wrong := _wrong_indent(spaces, lines[:line])):
+        return wrong, "indent it like one of them"
     for pattern, explanation in _YAML_ERRORS.items():
         if re.search(pattern, said) and opened:
             message, _, hint = explanation.partition("; ")
-            known = {"opened": opened.line + 1, "indent": opened.column, "spaces": spaces}
-            known["above"] = len(above) - len(above.lstrip())
-            return message.format(**known, here=here[column : column + 1]), hint.format(**known)
+            known = {"opened": opened.line + 1, "here": here[column : column + 1]}
+            return message.format(**known), hint.format(**known)
     return f"invalid YAML: {said}", ""

@@ -159,7 +159,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 @click.option(
     "--crd-only",
     is_flag=True,
-    help="Print only the CRDs; with --namespace-only, those that an administrator installs for it.",
+    help="Print only the CRDs; with --namespace-only, those that such an installation needs.",
 )
 @options_of(Settings)
 @_API_VERSIONS

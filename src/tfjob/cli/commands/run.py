@@ -53,7 +53,7 @@ class WithArguments(click.Command):
             raise click.UsageError(f"-m needs the name of a module, such as pkg.train, not {module!r}.", ctx)
         if module and script:
             raise click.UsageError(f"-m {module} and {script} are two programs: use one of them.", ctx)
-        if not (files or module or program) and not ctx.resilient_parsing:
+        if not (files or module or program or "" in words) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
         return left
