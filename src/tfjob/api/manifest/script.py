@@ -132,15 +132,18 @@ def parse(source: bytes) -> ast.Module:
 
 
 def upload_problem(text: str, alongside: Set[str] | None) -> str:
-    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder, None for a shell."""
+    """Return why a script cannot run from a ConfigMap; `alongside` are the modules in its folder, None for a shell.
+
+    A syntax error is not a reason: the check of the program reports it.
+    """
     if len(text.encode()) > MOST_BYTES:
         return f"it is larger than {MOST_BYTES:,} bytes, the most that fits in a ConfigMap"
     if alongside is None:
         return ""
     try:
         needed = _imported(ast.parse(text)) & alongside
-    except (SyntaxError, ValueError) as error:
-        return f"it is not valid Python: {error}"
+    except (SyntaxError, ValueError):
+        return ""
     return f"it imports {', '.join(sorted(needed))}, which would not be uploaded with it" if needed else ""
 
 

@@ -105,7 +105,6 @@ def test_a_script_that_travels_is_mounted_where_the_command_looks_for_it() -> No
 
 TOO_MUCH = {
     "too large": (f"x = '{'x' * MOST_BYTES}'", set[str](), "ConfigMap"),
-    "no Python": ("x = (", set[str](), "Python"),
     "a module beside it": ("import os\nimport model", {"model"}, "model"),
     "inside a function": ("def main():\n    from model.layers import one", {"model"}, "model"),
 }
