@@ -117,18 +117,16 @@ def _unexpanded(word: str) -> str:
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def parse(source: bytes) -> ast.Module:
-    """Return the syntax tree of a program. Raises SyntaxError, also for what only its compiler rejects."""
+def check_syntax(source: bytes) -> None:
+    """Raise SyntaxError if a program is not valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-            compile(tree, "", "exec", dont_inherit=True)  # rejects `return` outside of a function
+            compile(source, "", "exec", dont_inherit=True)
     except ValueError as error:  # null characters
         raise SyntaxError(str(error)) from None
     except (RecursionError, MemoryError):
         raise SyntaxError("it is nested too deeply") from None
-    return tree
 
 
 def upload_problem(text: str, alongside: Set[str] | None) -> str:
