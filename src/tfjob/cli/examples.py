@@ -48,6 +48,7 @@ EXAMPLES = {
     "events": (("tfjob events mnist", "list events, the oldest first"),),
     "tensorboard": (
         ("tfjob tensorboard mnist", "serve until Ctrl-C"),
+        ("tfjob tensorboard mnist --logdir curves", "show another folder"),
         ("tfjob tensorboard mnist --on k8s --port 7000", "for a job on a cluster"),
     ),
     "port-forward": (

@@ -251,12 +251,13 @@ class Backend(Protocol):
         """Run a command in a container, connected to our stdin, stdout and stderr; return its exit code."""
 
     async def tensorboard(
-        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None], log_dir: str = ""
     ) -> None:
         """Serve the TensorBoards of jobs on local ports, until interrupted.
 
         Without a port, use the usual one or, if it is taken, any free one. `ready` is called once, with a board per
-        job, when all of them respond; boards of one TensorBoard have the same URL.
+        job, when all of them respond; boards of one TensorBoard have the same URL. On this machine, a TensorBoard shows
+        `log_dir` if it is given, and any job has one. Raises NotFound for a job that has none.
         """
 
     async def port_forward(

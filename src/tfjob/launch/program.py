@@ -25,7 +25,7 @@ from tfjob.local.inputs import environment, images
 from tfjob.local.pod import machine
 from tfjob.local.state.errors import Refusal
 from tfjob.local.warm import policy
-from tfjob.local.warm.source_scan import MOST_FILES, find_module, module_files
+from tfjob.local.warm.source_scan import MOST_BYTES, MOST_FILES, find_module, module_files
 
 if TYPE_CHECKING:
     from tfjob.launch.local import Placement
@@ -119,7 +119,7 @@ def problems(request: Request, job: TFJob, interpreter: Interpreter | None) -> l
     elif interpreter:
         message = f"the imports were not checked, because {interpreter.python} failed to start"
         reported.append(Problem("", message, source=str(main[0]), warning=True))
-    if found.sources:
+    if found.sources and found.sources[0].file == str(main[0]):
         counts = {kind: replica.replicas or 0 for kind, replica in job.spec.tf_replica_specs.items()}
         env = interpreter.env if interpreter else _declared(job)
         reported += strategies.problems(found.sources, counts, _keras(env, answer))
@@ -171,6 +171,8 @@ def _read_files(main: Path, folder: Path, most: int = MOST_FILES) -> _Files:
         waiting.remove(file)
         name, runs = str(file), found.runs[str(file)]
         try:
+            if file.stat().st_size > MOST_BYTES:
+                continue
             program = read(file.read_bytes(), is_main=file == main)
         except SyntaxError as error:
             found.invalid[name] = error.msg, error.lineno or 0, error.offset or 0

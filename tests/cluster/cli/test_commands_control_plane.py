@@ -394,6 +394,27 @@ def test_check_asks_the_cluster_and_makes_nothing(there: CommandLine, team: Room
     assert team.find(TFJOBS, "sleeper") is None
 
 
+PROGRAM = "import no_such_module\nimport tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n"
+
+
+def test_a_program_is_checked_without_the_interpreter_of_this_machine(there: CommandLine, tmp_path: Path) -> None:
+    """Also without an image, which only a run needs."""
+    (tmp_path / "alone.py").write_text(PROGRAM)
+    said = there("check", "--on", "k8s", str(tmp_path / "alone.py"), "--workers", "2")
+    assert "alone.py:3:12: warning" in said
+    assert "no_such_module" not in said
+    (tmp_path / "broken.py").write_text("def train(:\n")
+    assert "broken.py:1:11: " in there("check", "--on", "k8s", str(tmp_path / "broken.py"), code=2)
+
+
+def test_a_tensorboard_on_a_cluster_needs_its_manifest(there: CommandLine, team: Room, tmp_path: Path) -> None:
+    team.create(job("dark", worker=1), job("darker", worker=1))
+    said = transcript(there, "tensorboard", "dark", code=3)
+    said += transcript(there, "tensorboard", "dark", "darker", code=3)
+    said += transcript(there, "tensorboard", "dark", "--logdir", "/absent", code=2)
+    check_cluster_golden("commands-tensorboard", said)
+
+
 @pytest.mark.parametrize(
     ("quota", "level", "keyword"),
     [

@@ -154,6 +154,18 @@ def test_a_run_only_parses_the_main_program() -> None:
     assert has_valid_syntax(Request("", script=ScriptRequest(module="pkg.absent")))
 
 
+def test_a_program_that_is_not_valid_has_no_other_findings() -> None:
+    write(pkg__train=INVALID)
+    Path("pkg/__init__.py").write_text("import tensorflow as tf\nmodel.fit(data)\n")
+    assert places(check("", module="pkg.train", interpreter=None)) == [("pkg/train.py", 1, True)]
+
+
+def test_a_very_large_program_is_not_read() -> None:
+    write(train=INVALID + "#" * 1_000_000)
+    assert has_valid_syntax(Request("train.py"))
+    assert check(interpreter=None) == []
+
+
 def test_an_interpreter_that_does_not_start_is_a_warning(wording: Wording) -> None:
     write(train=f"import {ABSENT}\n")
     (found,) = check(interpreter=Interpreter(Path("/bin/false"), {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +11,7 @@ from support.golden import Wording
 from tfjob.api.manifest.program import Runs, read
 from tfjob.launch.strategies import Source, problems
 
+ROOT = Path(__file__).parents[3]
 CHIEF, WORKER, PS, EVALUATOR = "Chief", "Worker", "PS", "Evaluator"
 TF = "import tensorflow as tf\n"
 MULTI = TF + "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
@@ -88,6 +90,32 @@ def test_what_does_not_fit_is_found(name: str, wording: Wording) -> None:
     for problem, (keyword, _, _) in zip(found, case.findings, strict=True):
         assert keyword in problem.message
         wording(problem)
+
+
+OWN = {
+    "src/tfjob/templates/single/train.py": ALONE,
+    "src/tfjob/templates/multi-worker/train.py": TWO,
+    "src/tfjob/templates/parameter-server/train.py": SERVERS,
+    "examples/single/train.py": ALONE,
+    "examples/mnist/train.py": {CHIEF: 1, WORKER: 2, EVALUATOR: 1},
+    "examples/mnist-ps/train.py": {**SERVERS, EVALUATOR: 1},
+    "examples/between-graph/train.py": SERVERS,
+    "examples/estimator/train.py": {**SERVERS, EVALUATOR: 1},
+    "examples/retrain/train.py": ALONE,
+    "tests/programs/keras_workers.py": TWO,
+}
+
+
+@pytest.mark.parametrize("file", OWN)
+def test_our_programs_fit_their_replicas(file: str) -> None:
+    assert problems([Source(file, read((ROOT / file).read_bytes()))], OWN[file], 3) == []
+
+
+def test_the_program_of_a_known_error_is_found_before_it_runs() -> None:
+    program = read((ROOT / "tests/programs/errors/keras_parameter_server.py").read_bytes())
+    (found,) = problems([Source("train.py", program)], SERVERS, 3)
+    assert not found.warning
+    assert "`fit` of Keras 3" in found.message
 
 
 def test_a_call_in_a_module_that_is_perhaps_imported_is_a_warning() -> None:

@@ -9,11 +9,12 @@ Nothing is executed. What cannot be known from the source, such as a call throug
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tfjob.api.manifest.script import parse
+from tfjob.api.manifest.script import check_syntax
 
 ROLE_WORDS = frozenset(
     {"TF_CONFIG", "task_type", "task", "cluster", "role", "is_chief", "chief", "master", "worker", "ps", "evaluator"}
@@ -64,7 +65,13 @@ class Program:
 
 def read(source: bytes, *, is_main: bool = True) -> Program:
     """Read the source of the main program, or of a module that it imports. Raises SyntaxError."""
-    tree = parse(source)
+    check_syntax(source)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (RecursionError, MemoryError):  # valid, but too deep for us
+        return Program((), (), frozenset(), changes_path=True)
     reader = _Reader(source.split(b"\n"), _original_names(tree), is_main)
     reader.read(tree)
     return Program(tuple(reader.imports), tuple(reader.calls), frozenset(_words(tree)), _changes_path(tree))

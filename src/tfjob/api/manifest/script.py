@@ -5,7 +5,6 @@ job_manifest(Script(["python", "train.py", "--epochs", "3"]), Counts(workers=2, 
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,15 +107,13 @@ def _unexpanded(word: str) -> str:
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def parse(source: bytes) -> ast.Module:
-    """Return the syntax tree of a program. Raises SyntaxError, also for what only its compiler rejects."""
+def check_syntax(source: bytes) -> None:
+    """Raise SyntaxError if a program is not valid Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-            compile(tree, "", "exec", dont_inherit=True)  # rejects `return` outside of a function
+            compile(source, "", "exec", dont_inherit=True)
     except ValueError as error:  # null characters
         raise SyntaxError(str(error)) from None
     except (RecursionError, MemoryError):
         raise SyntaxError("it is nested too deeply") from None
-    return tree

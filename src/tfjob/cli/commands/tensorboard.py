@@ -13,7 +13,7 @@ import click
 
 from tfjob.cli.completion import JOB
 from tfjob.cli.context import On, WholeNumber, find_job, open_backend, place_options, until_interrupted
-from tfjob.errors import InvalidRequest, NotFound
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Board
@@ -29,31 +29,35 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
     metavar="PORT",
     help="Local port; 0 for any free one; default: 6006, or any free one if that is taken.",
 )
+@click.option("--logdir", default="", metavar="FOLDER", help="Show the event files in FOLDER (this machine only).")
 @click.option(
     "--browser/--no-browser",
     default=None,
     help="Open a browser; default: if there is a terminal and a display.",
 )
 @place_options
-def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, on: On, namespace: str) -> None:
+def tensorboard(
+    jobs: tuple[str, ...], port: int | None, logdir: str, browser: bool | None, on: On, namespace: str
+) -> None:
     """Open TensorBoard for running or finished jobs, until Ctrl-C.
 
-    On this machine, one TensorBoard shows all the jobs, each under its name. On a cluster, tfjob forwards one port per
-    job to the TensorBoard that runs there.
+    On this machine, one TensorBoard shows all the jobs, each under its name: the folder in spec.tensorBoard.logDir, or
+    else the event files in the job's storage, and those that it has written to the folders logs and runs of its working
+    folder. On a cluster, tfjob forwards one port per job to the TensorBoard that runs there.
 
     \b
     tfjob tensorboard mnist              one job
     tfjob tensorboard mnist mnist-wide   two jobs on one page
     tfjob tensorboard mnist.1 mnist.2    two runs of one job
     """
+    if logdir and len(jobs) > 1:
+        raise InvalidRequest("--logdir names the folder of one job", "Show one job at a time.")
+    if not on.cluster:
+        logdir = _existing_folder(logdir)
     with open_backend(on, namespace, write=False) as there:
         records = list({record.uid: record for record in map(partial(find_job, there), jobs)}.values())
         if servers := [record.id for record in records if record.is_server]:
             raise InvalidRequest(f"{servers[0]} is a Deployment; only TFJobs have a TensorBoard")
-        if without := [record.id for record in records if not record.has_tensorboard]:
-            has = "has" if len(without) == 1 else "have"
-            hint = "Set spec.tensorBoard.logDir in the manifest to the folder of the event files."
-            raise NotFound(f"{', '.join(without)} {has} no TensorBoard", hint)
 
         def tell(boards: Sequence[Board]) -> None:
             for url, group in groupby(zip(records, boards, strict=True), lambda pair: pair[1].url):
@@ -69,7 +73,18 @@ def tensorboard(jobs: tuple[str, ...], port: int | None, browser: bool | None, o
             sys.stdout.flush()
 
         with until_interrupted():
-            there.tensorboard(records, port, tell)
+            there.tensorboard(records, port, tell, logdir)
+
+
+def _existing_folder(value: str) -> str:
+    """Return the absolute path of a folder; the address of an object store is returned unchanged."""
+    if not value or "://" in value:
+        return value
+    from pathlib import Path
+
+    if not Path(value).is_dir():
+        raise InvalidRequest(f"--logdir {value}: there is no such folder", "A relative path starts at this folder.")
+    return str(Path(value).absolute())
 
 
 def _wants_browser() -> bool:

@@ -237,10 +237,18 @@ class KubeBackend:
         return {one.label.partition("/")[0]: one.pod for one in containers}
 
     async def tensorboard(
-        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None], log_dir: str = ""
     ) -> None:
+        from tfjob.errors import InvalidRequest
         from tfjob.kube.jobs.tensorboard import show
 
+        if log_dir:
+            hint = "Set spec.tensorBoard.logDir in the manifest, and apply it again."
+            raise InvalidRequest("--logdir only applies to this machine: on a cluster, the job has the folder", hint)
+        if without := [record.id for record in records if not record.has_tensorboard]:
+            has = "has" if len(without) == 1 else "have"
+            hint = "Set spec.tensorBoard.logDir in the manifest to the folder of the event files."
+            raise NotFound(f"{', '.join(without)} {has} no TensorBoard", hint)
         for record in records:
             if not record.current:
                 raise NotFound(f"{record.id} no longer exists on the cluster, so it has no TensorBoard")

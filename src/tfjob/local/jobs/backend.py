@@ -204,23 +204,19 @@ class LocalBackend:
             raise NotFound(str(error)) from None
 
     async def tensorboard(
-        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None]
+        self, records: Sequence[Record], port: int | None, ready: Callable[[Sequence[Board]], None], log_dir: str = ""
     ) -> None:
         """Start one TensorBoard for all jobs, in addition to that of a driver, which ends with its run."""
         from tfjob.local.jobs import tensorboard
         from tfjob.local.pod.machine import machine_of
-        from tfjob.plan.build.settings import Settings
-        from tfjob.plan.build.tensorboard import deployment
 
         names = [record_.name for record_ in records]
         views: dict[str, tensorboard.TensorBoardView] = {}
         for record_ in records:
             run = self._run(record_)
-            machine = machine_of(self.home, self.store, run)
             # Runs of the same job are shown by id.
             name = record_.name if names.count(record_.name) == 1 else record_.id
-            wanted = deployment(runs.job_of(run), Settings())
-            views[name] = tensorboard.view(wanted, machine, run.folder / "tensorboard")
+            views[name] = tensorboard.view(run, machine_of(self.home, self.store, run), log_dir)
         tensorboard.show(views, port, ready)
 
     async def port_forward(

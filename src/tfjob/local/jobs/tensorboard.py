@@ -5,6 +5,7 @@ The process belongs to the command and ends with it.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
@@ -12,17 +13,30 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfjob.api.objects import Deployment, ObjectMeta, Pod
-from tfjob.jobs.backend import Board
+from msgspec.structs import replace
+
+from tfjob.api.defaults import training_container
+from tfjob.api.objects import JOB_VOLUME, ObjectMeta, Pod
+from tfjob.api.types import TensorBoard, TFJob
+from tfjob.jobs.backend import Board, NotFound
+from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.local.inputs import environment
-from tfjob.local.inputs.images import chosen_interpreter, interpreter_with
-from tfjob.local.pod.assembly import Machine
-from tfjob.local.run.tensorboard import MODULE, has_no_events, log_folder
+from tfjob.local.inputs.images import chosen_interpreter, interpreter_with, resolve
+from tfjob.local.pod.assembly import Machine, volume_context
+from tfjob.local.run.tensorboard import EVENT_FILES, MODULE, has_no_events, log_folder, real_folder
 from tfjob.local.state.errors import Refusal
-from tfjob.plan.build.tensorboard import LOCAL_OPTIONS, LOCAL_PROGRAM
+from tfjob.local.state.store import Run
+from tfjob.local.volumes import volumes
+from tfjob.plan.build import pods
+from tfjob.plan.build.job_storage import CHECKPOINTS, OUTPUT, similar_names
+from tfjob.plan.build.settings import Settings
+from tfjob.plan.build.tensorboard import LOCAL_OPTIONS, LOCAL_PROGRAM, deployment
+from tfjob.plan.facts.conditions import is_finished
+from tfjob.plan.facts.tasks import representative
 
 PROGRAM = f"""
 import ctypes, os, sys
@@ -37,45 +51,129 @@ if os.getppid() != parent:
 HOST = "127.0.0.1"
 URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
 USUAL_PORT = 6006
+USUAL_FOLDERS = ("logs", "runs")
+"""The folders to which programs write event files by habit."""
+CLOCK_STEP = 0.05
+"""Seconds by which the time of a file may be behind the clock: file systems use one with coarse steps."""
 STEP_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class TensorBoardView:
-    """What to start: an interpreter that has TensorBoard, the real folder to show, the environment variables."""
+    """What to show: an interpreter that has TensorBoard, the real folders of a job, the environment variables.
+
+    It `is_empty` if the job has no event files yet.
+    """
 
     python: Path
-    log_dir: str
+    log_dirs: Sequence[str]
     env: dict[str, str]
+    is_empty: bool = False
 
 
-def view(deployment: Deployment, machine: Machine, folder: Path) -> TensorBoardView:
-    """Return the TensorBoard of a job and create its volumes; `folder` holds those that belong to it alone."""
-    metadata = ObjectMeta(name=deployment.metadata.name, namespace=deployment.metadata.namespace)
-    pod = Pod(metadata=metadata, spec=deployment.spec["template"]["spec"])
+def view(run: Run, machine: Machine, log_dir: str = "") -> TensorBoardView:
+    """Return the TensorBoard of a job: of `log_dir`, else of the folder in its manifest, else where its events are.
+
+    Creates the volumes that the manifest gives to TensorBoard.
+    """
+    job = run.decode(TFJob)
+    folders, is_empty = [log_dir] if log_dir else [], None
+    if not log_dir and job.spec.tensor_board is None:
+        folders, is_empty = find_events(run, job, machine)
+    if folders:
+        job = replace(job, spec=replace(job.spec, tensor_board=TensorBoard(log_dir=folders[0])))
+    wanted = deployment(job, Settings())
+    metadata = ObjectMeta(name=wanted.metadata.name, namespace=wanted.metadata.namespace)
+    pod = Pod(metadata=metadata, spec=wanted.spec["template"]["spec"])
     (container,) = pod.spec["containers"]
     python = interpreter_with(MODULE, chosen_interpreter(machine.python, machine.project))
     variables = environment.resolve(
         container, pod, references=machine.references, node=machine.node, environ=machine.environ
     )
-    return TensorBoardView(python, log_folder(pod, machine, folder), variables.variables())
+    shown = folders or [log_folder(pod, machine, run.folder / "tensorboard")]
+    is_empty = has_no_events(shown[0]) if is_empty is None else is_empty
+    return TensorBoardView(python, shown, variables.variables(), is_empty)
+
+
+def find_events(run: Run, job: TFJob, machine: Machine) -> tuple[list[str], bool]:
+    """Return the folders in which a job has written event files, and False.
+
+    These may be its storage, the folders that its output variables name, and the usual ones in its working folder,
+    where other programs write too. For an unfinished job that has not written any yet, return all of them, and True.
+    Raises NoEvents for a finished one.
+    """
+    own, usual = _folders(run, job, machine)
+    end = job.status.completion_time if is_finished(job.status) else None
+    times = run.created.timestamp() - CLOCK_STEP, end.timestamp() if end else math.inf
+    found = [folder for folder in own if not has_no_events(str(folder))]
+    found += [folder for folder in usual if _was_written(folder, *times)]
+    if not found and (end or not own):
+        raise NoEvents(run.id, [*own, *usual])
+    return [str(folder) for folder in found or [*own, *usual]], not found
+
+
+def _folders(run: Run, job: TFJob, machine: Machine) -> tuple[list[Path], list[Path]]:
+    """Return the folders that belong to a job, and the usual ones in its working folder."""
+    task = representative(job)
+    if task is None:
+        return [], []
+    pod = pods.pod(job, task, 0, MACHINE_SETTINGS)
+    container = training_container({"spec": pod.spec})
+    name = container["name"]
+    variables = environment.resolve(
+        container, pod, references=machine.references, node=machine.node, environ=machine.environ
+    ).declared
+    mounts = volumes.resolve(volume_context(pod, machine, run.folder), {name: variables}).mounts[name]
+    runtime = resolve(container, machine.config, python=machine.python, project=machine.project)
+    work = Path(real_folder(str(runtime.workdir), mounts, machine.project))
+    named = [variables[one] for one in (OUTPUT, CHECKPOINTS) if variables.get(one)]
+    own = [mount.source for mount in mounts if mount.volume == JOB_VOLUME]
+    for folder in (Path(real_folder(str(work / one), mounts, machine.project)) for one in named if "://" not in one):
+        own += [] if any(folder.is_relative_to(known) for known in own) else [folder]
+    return own, [work / one for one in USUAL_FOLDERS]
+
+
+def _was_written(folder: Path, start: float, end: float) -> bool:
+    """Return whether a folder has an event file that was last written between two times."""
+    for file in folder.rglob(EVENT_FILES):
+        with suppress(OSError):
+            if start <= file.stat().st_mtime <= end:
+                return True
+    return False
 
 
 def together(views: Mapping[str, TensorBoardView], links: Path) -> TensorBoardView:
-    """Return one TensorBoard for several jobs: a new folder in which each job's folder has the name of the job.
+    """Return one TensorBoard for several jobs or folders: a new folder with a folder of each job, unless it is alone.
 
     The folder contains links, because TensorBoard's own list of folders (`--logdir_spec`) shows a folder that two jobs
     share only once and does not support commas in paths. Raises Refusal for an object store, which cannot be linked.
     """
+    first = next(iter(views.values()))
+    if len(views) == len(first.log_dirs) == 1:
+        return first
     for name, one in views.items():
-        if "://" in one.log_dir:
+        if store := next((folder for folder in one.log_dirs if "://" in folder), ""):
             hint = f"Show it alone: tfjob tensorboard {name}"
-            raise Refusal(f"{name} logs to an object store ({one.log_dir}) and cannot be shown with other jobs", hint)
+            raise Refusal(f"{name} logs to an object store ({store}) and cannot be shown with other jobs", hint)
     links.mkdir()
     for name, one in views.items():
-        (links / name).symlink_to(one.log_dir)
-    first = next(iter(views.values()))
-    return TensorBoardView(first.python, str(links), first.env)
+        place = links / name if len(views) > 1 else links
+        if len(one.log_dirs) == 1:
+            place.symlink_to(one.log_dirs[0])
+            continue
+        place.mkdir(exist_ok=True)
+        for folder in one.log_dirs:
+            taken = (place / free for free in similar_names(Path(folder).name))
+            next(free for free in taken if not free.is_symlink()).symlink_to(folder)
+    return TensorBoardView(first.python, [str(links)], first.env)
+
+
+class NoEvents(NotFound):
+    """A job that has ended and has written no event files; the hint says what to do."""
+
+    def __init__(self, name: str, searched: Sequence[Path]) -> None:
+        hint = f"Write event files to the folder in {OUTPUT}, or name their folder with --logdir."
+        super().__init__(f"{name} has written no event files to {', '.join(map(str, searched))}", hint)
 
 
 class Server:
@@ -83,7 +181,8 @@ class Server:
 
     def __init__(self, shown: TensorBoardView, log: Path, port: int = 0) -> None:
         self._log = log
-        words = ["--logdir", shown.log_dir, "--host", HOST, "--port", str(port)]
+        (log_dir,) = shown.log_dirs
+        words = ["--logdir", log_dir, "--host", HOST, "--port", str(port)]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [shown.python, "-c", PROGRAM, str(os.getpid()), *words, *LOCAL_OPTIONS],
@@ -119,13 +218,13 @@ class Server:
 
 def show(views: Mapping[str, TensorBoardView], port: int | None, ready: Callable[[Sequence[Board]], None]) -> None:
     with tempfile.TemporaryDirectory() as place:
-        shown = together(views, Path(place, "jobs")) if len(views) > 1 else next(iter(views.values()))
+        shown = together(views, Path(place, "jobs"))
         server = Server(shown, Path(place, "log"), free_port(port))
         try:
             while not (url := server.url) and not server.has_ended:
                 time.sleep(STEP_SECONDS)
             if url:
-                ready([Board(name, url, one.log_dir, has_no_events(one.log_dir)) for name, one in views.items()])
+                ready([Board(name, url, ", ".join(one.log_dirs), one.is_empty) for name, one in views.items()])
             while not server.has_ended:
                 time.sleep(STEP_SECONDS)
             raise Refusal(f"TensorBoard ended unexpectedly: {server.said.strip()[-500:]}")

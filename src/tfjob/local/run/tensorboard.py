@@ -13,6 +13,7 @@ from tfjob.local.pod.assembly import Machine, volume_context
 from tfjob.local.volumes import volumes
 
 MODULE = "tensorboard"
+EVENT_FILES = "*tfevents*"
 
 
 def is_tensorboard(pod: Pod) -> bool:
@@ -27,7 +28,7 @@ def announcement(pod: Pod, machine: Machine, folder: Path, url: str) -> Event:
 
 def has_no_events(log_dir: str) -> bool:
     """Return whether a folder has no event files yet; False for an object store, which is not checked."""
-    return "://" not in log_dir and next(Path(log_dir).rglob("*tfevents*"), None) is None
+    return "://" not in log_dir and next(Path(log_dir).rglob(EVENT_FILES), None) is None
 
 
 def log_folder(pod: Pod, machine: Machine, folder: Path) -> str:

@@ -43,10 +43,10 @@ def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_th
     write_scalar(tmp_path / "neighbour", "loss", [1.0])
     folders = {"mnist.1": shared, "mnist.2": shared, "wide": odd, "new": later}
     views = {
-        name: TensorBoardView(Path(sys.executable), str(folder), dict(os.environ)) for name, folder in folders.items()
+        name: TensorBoardView(Path(sys.executable), [str(folder)], dict(os.environ)) for name, folder in folders.items()
     }
     shown = together(views, tmp_path / "links")
-    assert [name for name, view in views.items() if has_no_events(view.log_dir)] == ["new"]
+    assert [name for name, folder in folders.items() if has_no_events(str(folder))] == ["new"]
     server = Server(shown, tmp_path / "log")
     try:
         wait_until(lambda: bool(server.url), 120, lambda: server.said)
@@ -68,8 +68,8 @@ def test_several_jobs_are_shown_by_one_each_under_its_name_and_nothing_beside_th
 
 def test_an_object_store_is_not_shown_beside_other_jobs(tmp_path: Path, wording: Wording) -> None:
     views = {
-        "here": TensorBoardView(Path(sys.executable), str(tmp_path), {}),
-        "far": TensorBoardView(Path(sys.executable), "s3://bucket/runs", {}),
+        "here": TensorBoardView(Path(sys.executable), [str(tmp_path)], {}),
+        "far": TensorBoardView(Path(sys.executable), ["s3://bucket/runs"], {}),
     }
     with pytest.raises(Refusal, match="s3://bucket/runs") as caught:
         together(views, tmp_path / "links")
