@@ -313,6 +313,7 @@ def test_attach_opens_a_job_again_and_ends_with_its_exit_code(there: CommandLine
 
 def test_patterns_and_all_select_jobs_of_the_namespace(tool: Installed, control_plane: Client, tmp_path: Path) -> None:
     """The jobs of other tests in a shared namespace would be stopped too."""
+    serve_tfjobs(control_plane)
     namespace = control_plane.namespace("several")
     with (
         operating(control_plane.kubeconfig, f"--namespace={namespace}"),
@@ -324,11 +325,13 @@ def test_patterns_and_all_select_jobs_of_the_namespace(tool: Installed, control_
             own.all_run(name, "worker-0")
         line("wait", "--all", "--for", "running", "--timeout", "60s")
         own.ends("other-worker-0", 3, message="no data")
-        said = transcript(line, "wait", "other", "set-a", "--timeout", "5s", code=4)
+        line("wait", "other", code=1)
+        said = transcript(line, "wait", "other", "set-a", "--timeout", "0.5s", code=4)
         said += transcript(line, "stop", "set-*", "other", code=2)
         said += transcript(line, "wait", "set-*", "other", code=1)
         said += transcript(line, "stop", "--all")
         said += transcript(line, "stop", "nothing-*", code=3)
+        said += transcript(line, "logs", "set-a", "worker-0/other", code=3)
         said += transcript(line, "delete", "set-*", "other")
         check_cluster_golden("commands-several", said, NAMESPACE=namespace)
         assert own.pods("set-a") == {} or own.until_pods("set-a") == {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import MANIFESTS, CommandLine
+from support.command_line import MANIFESTS, CommandLine, by_replica
 from support.pseudo_terminal import PseudoTerminal
 from support.running import command_of, ending, processes_of, wait_until
 
@@ -49,7 +49,7 @@ def test_attach_shows_the_last_lines_and_ends_with_the_code_of_the_job(cli: Comm
         *(f"worker-0 | line {number}\n" for number in range(21, 31)),
         "worker-0 | opened\n",
     ]
-    cli.golden("attach-lines", "".join(shown))
+    cli.golden("attach-lines", by_replica("".join(shown)))
 
 
 def test_ctrl_c_detaches_and_the_job_keeps_running(cli: CommandLine, gate: Path) -> None:

@@ -67,6 +67,8 @@ async def get(client: Client, namespace: str, name: str) -> TFJob | None:
     """Return the job of that name or None; `tfja/NAME` selects a TfJob with the name of a TFJob. Raises NoTFJobs."""
     prefixed = next((one for one in DIALECTS.values() if one.id_prefix and name.startswith(one.id_prefix)), None)
     wanted = name.removeprefix(prefixed.id_prefix) if prefixed else name
+    if "/" in wanted:
+        return None  # not a name, but its path exists: that of a subresource
     resources = [prefixed.resource] if prefixed else list(JOB_KINDS.values())
     failures: list[ApiError] = []
     for resource in resources:
