@@ -30,6 +30,7 @@ from tfjob.records.pods import ContainerRun
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOST_FACTOR = 10
+"""Lines that could not be recorded are reported again when there are more by this factor."""
 LOOK_SECONDS = 0.02
 
 _decode_event = msgspec.json.Decoder(KubeEvent).decode
