@@ -29,6 +29,7 @@ from tfjob.plan.facts.tasks import task_of
 MOST_UNKEPT = 10_000
 """Most lines in memory that could be neither recorded nor shown yet; at that limit, reading pauses."""
 LOST_FACTOR = 10
+"""Lines that could not be recorded are reported again when there are more by this factor."""
 LOOK_SECONDS = 0.02
 OVERLAP = timedelta(seconds=30)
 """How far before the end of a record the output is read again: replicas do not deliver their lines in order of time."""
