@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import threading
@@ -26,6 +27,7 @@ from support.served import serve_tfjobs
 from tfjob.api.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
 from tfjob.api.types import TFJOBS
 from tfjob.kube.access.errors import ApiError
+from tfjob.launch.package import MOST_BYTES
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -166,6 +168,16 @@ def test_a_script_in_a_dry_run_is_what_its_submission_creates(there: CommandLine
     for one in shown:
         assert differences(one, team.get(resources[one["kind"]], one["metadata"]["name"])) == []
     there("delete", "script")
+
+
+def test_eight_config_maps_that_are_full_are_accepted(there: CommandLine, team: Room, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(there("run", *SCRIPT, "--dry-run", "-o", "yaml"))
+    (tmp_path / "steps.py").touch()
+    (tmp_path / "data.bin").write_bytes(os.urandom(MOST_BYTES - 100_000))
+    there("submit", str(tmp_path / "job.yaml"))
+    assert len(sent(team, "script")) == 8
+    there("delete", "script")
+    wait_until(lambda: sent(team, "script") == [], 60)
 
 
 def test_check_reports_that_a_program_would_not_be_sent(there: CommandLine, tmp_path: Path) -> None:

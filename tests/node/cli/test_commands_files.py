@@ -26,6 +26,7 @@ MODEL = "LAYERS = 3\n"
 TRAIN = """
 import os
 import sys
+import time
 
 from pkg.model import LAYERS
 
@@ -33,7 +34,7 @@ here = sorted(os.path.join(root, name)[2:] for root, _, names in os.walk(".") fo
 print(os.getcwd(), *here, LAYERS, *sys.argv[1:], flush=True)
 open("made-here", "w").close()
 while "--wait" in sys.argv and not os.path.exists("/tmp/go"):
-    pass
+    time.sleep(0.05)
 """
 SEEN = "/opt/tfjob/project pkg/__init__.py pkg/model.py pkg/train.py"
 
@@ -108,7 +109,8 @@ def test_a_replica_that_restarts_starts_with_the_same_files(
         os.kill(main_process(pod()), signal.SIGKILL)
         while sum(SEEN in line for line in lines) < 2:
             lines.append(process.stdout.readline())
-        on_nodes("exec", "again", "worker-0", "--", "python", "-c", "open('/tmp/go', 'w')")
+        # The program may end, and with it its container, before this command does.
+        on_nodes.run("exec", "again", "worker-0", "--", "python", "-c", "open('/tmp/go', 'w')")
         assert process.wait(120) == 0
     first, second = (line for line in lines if SEEN in line)
     assert first == second
