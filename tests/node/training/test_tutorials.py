@@ -32,7 +32,7 @@ def test_a_tutorial_trains_in_pods(
     where = ("--on", "k8s", "-n", team.namespace, "--image", BUSYBOX)
     with (
         hosted_scripts(node_cluster, team.namespace, host_python(), tmp_path),
-        Running(there, tmp_path / "home", *tutorial.words, *where, cwd=PROGRAMS) as run,
+        Running(there, tmp_path / "home", *where, *tutorial.words, cwd=PROGRAMS) as run,
     ):
         assert run.finish(PATIENCE) == 0
     teller = tutorial.tellers[0]
