@@ -108,15 +108,18 @@ def replica_counts(job: TFJob | Deployment) -> str:
 
 
 def log_labels(job: TFJob | Deployment) -> list[str]:
-    """Return the labels of the containers from which lines are expected."""
     found: list[str] = []
     if isinstance(job, Deployment):
         return found
     for task in desired(job):
         template = job.spec.tf_replica_specs[task.type].template or {}
-        labels = container_labels(task.name, template.get("spec") or {})
-        found += (label for name, label in labels.items() if name != SENT_FILES)  # it prints only errors
+        found += usual_labels(container_labels(task.name, template.get("spec") or {}).values())
     return found
+
+
+def usual_labels(labels: Iterable[str]) -> list[str]:
+    """Return the labels without those of the containers that unpack sent files, which print only errors."""
+    return [label for label in labels if not label.endswith(f"/{SENT_FILES}")]
 
 
 def container_names(pod_spec: Mapping[str, Any]) -> list[str]:

@@ -43,9 +43,8 @@ def logs(
 
     With -o json or -o yaml, every line becomes an object.
     """
-    from tfjob.api.objects import SENT_FILES
     from tfjob.jobs.backend import LogQuery
-    from tfjob.jobs.replicas import replica_names
+    from tfjob.jobs.replicas import replica_names, usual_labels
 
     if follow and previous:
         raise click.UsageError("--previous cannot be combined with --follow: the previous attempt has ended.")
@@ -61,8 +60,7 @@ def logs(
                 own = [one for one in names if one.partition("/")[0] == name]
                 raise NotFound(f"{name} has no container '{container}'", f"Available logs: {', '.join(own)}.")
             raise NotFound(f"{record.id} has no replica '{name}'", f"There are logs of {', '.join(names)}.")
-        # The container that unpacks files prints only errors. It must not add a prefix to the log of a replica.
-        shown = [label for label in labels if not label.endswith(f"/{SENT_FILES}")] or labels
+        shown = usual_labels(labels) or labels
         width = max(map(len, shown)) if len(shown) > 1 or (shown and replica is None) else 0
         last: Line | None = None
         for lines in there.logs(record, LogQuery(replica, tail, after, previous, follow)):
