@@ -41,7 +41,7 @@ def hosted_servers(client: Client, namespace: str, host: HostPython, folder: Pat
 
 @contextmanager
 def hosted_scripts(client: Client, namespace: str, host: HostPython, folder: Path) -> Iterator[None]:
-    """The same for pods whose files were sent to the cluster."""
+    """While it is open, pods of a namespace whose files were sent find this machine's interpreter as `python`."""
     with changed_pods(client, namespace, folder, lambda spec: _python_patch(spec, host, FOLDER)):
         yield
 

@@ -172,7 +172,8 @@ def _of_git(folder: Path) -> list[str] | None:
     if done.returncode:
         if any((parent / ".git").exists() for parent in (folder, *folder.parents)):
             reason = done.stderr.decode(errors="replace").partition("\n")[0]
-            raise InvalidRequest(f"git cannot list the files of {folder}: {reason}")
+            hint = "`git status` in this folder shows more."
+            raise InvalidRequest(f"git cannot list the files of {folder}: {reason}", hint)
         return None
     found = []
     for name in filter(None, done.stdout.split(b"\0")):
