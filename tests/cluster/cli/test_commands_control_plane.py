@@ -414,12 +414,16 @@ PROGRAM = "import no_such_module\nimport tensorflow as tf\nstrategy = tf.distrib
 
 def test_a_program_is_checked_without_the_interpreter_of_this_machine(there: CommandLine, tmp_path: Path) -> None:
     """Also without an image, which only a run needs."""
-    (tmp_path / "alone.py").write_text(PROGRAM)
-    said = there("check", "--on", "k8s", str(tmp_path / "alone.py"), "--workers", "2")
-    assert "alone.py:3:12: warning" in said
-    assert "no_such_module" not in said
-    (tmp_path / "broken.py").write_text("def train(:\n")
-    assert "broken.py:1:11: " in there("check", "--on", "k8s", str(tmp_path / "broken.py"), code=2)
+
+    def check(program: str) -> tuple[int, str]:
+        (tmp_path / "train.py").write_text(program)
+        done = there.tool.tfjob(there.home, "check", "train.py", "--on", "k8s", "--workers", "2", cwd=tmp_path)
+        return done.returncode, done.stdout + done.stderr
+
+    code, said = check(PROGRAM)
+    assert (code, "train.py:3:12: warning" in said, "no_such_module" in said) == (0, True, False), said
+    code, said = check("def train(:\n")
+    assert (code, "train.py:1:11: " in said) == (2, True), said
 
 
 def test_a_tensorboard_on_a_cluster_needs_its_manifest(there: CommandLine, team: Room, tmp_path: Path) -> None:
