@@ -181,7 +181,7 @@ class Settings:
     image: str = option("Operator image; build and push one first, because no release publishes it yet.", "", "IMAGE")
     namespace: str = option("Namespace of the operator.", NAMESPACE, "NAME", ("-n",))
     namespace_only: bool = option(
-        "Manage jobs in that namespace only; install a Role instead of a ClusterRole, and no webhook or CRD.", False
+        "Manage jobs in that namespace only; install a Role instead of a ClusterRole, no webhook, and no CRDs.", False
     )
     api_versions: ApiVersions = field(default_factory=_served)
     replicas: int = option("Number of operator pods; one leads, the others are on standby.", 1, range=(1, 5))

@@ -41,9 +41,9 @@ OOM kill too.
 Without parameter servers, the chief, master and workers are a gang: they restart together, because collectives cannot
 continue without a member. With parameter servers, only the lost replicas restart. `spec.restartScope: Task | Gang`
 overrides this.
-After a failure that looks permanent, the job waits 15 s for the root cause (5 s with parameter servers, if no replica
-runs on another node). If another replica was lost or killed before or at the same time as the failure, it is the cause,
-and the replicas restart.
+After a failure that looks permanent, the job waits 15 s for the root cause, unless no other replica can be the cause
+(5 s with parameter servers, if no replica runs on another node). If another replica was lost or killed before or at the
+same time as the failure, it is the cause, and the replicas restart.
 Each restart waits longer than the last: {waits} s. The delay resets after 10 minutes without a
 restart. Every replica has its own delay; a gang shares one. If a replica may have failed because of another one, it
 waits at least as long as that one.

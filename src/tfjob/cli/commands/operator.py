@@ -159,7 +159,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 @click.option(
     "--crd-only",
     is_flag=True,
-    help="Print only the CRDs; with --namespace-only, those that such an installation needs.",
+    help="Print only the CRDs; with --namespace-only, the CRDs to install before it.",
 )
 @options_of(Settings)
 @_API_VERSIONS

@@ -105,7 +105,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
         "default: those that import TensorFlow.",
     ),
-    click.option("--share-storage", is_flag=True, help="Use a job's storage even if a job of another folder wrote it."),
+    click.option("--share-storage", is_flag=True, help="Use storage that a job of this name wrote in another folder."),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
     namespace_option("Namespace for jobs that do not name one."),
@@ -133,8 +133,8 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
     A program is a Python script, a shell script (.sh), a module (-m), or a command after `--`. tfjob generates a
     manifest for it in memory (to print it: --dry-run -o yaml). All replicas run the program in the current folder. On a
     cluster, they run it in a copy of this folder: the files that git does not ignore, without those that .tfjobignore
-    lists or that look like secrets. A manifest whose command is a file of its folder gets that folder too. --in-image
-    sends nothing.
+    lists or that look like secrets. If the command of a manifest runs a file of the manifest's folder, tfjob sends that
+    folder too. With --in-image, it sends nothing.
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second

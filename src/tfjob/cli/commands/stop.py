@@ -54,7 +54,7 @@ stop = _suspending(
     "Stopped",
     "Stop jobs gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues a job. On this "
     "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name. "
-    "A job on this machine whose replicas all exit 0 has succeeded.\n\n" + PATTERNS,
+    "If all replicas of a job on this machine exit 0 after SIGTERM, the job has succeeded.\n\n" + PATTERNS,
 )
 suspend = _suspending(
     "suspend",

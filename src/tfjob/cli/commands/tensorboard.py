@@ -41,9 +41,9 @@ def tensorboard(
 ) -> None:
     """Open TensorBoard for running or finished jobs, until Ctrl-C.
 
-    On this machine, one TensorBoard shows all the jobs, each under its name: the folder in spec.tensorBoard.logDir, or
-    else the event files in the job's storage, and those that it has written to the folders logs and runs of its working
-    folder. On a cluster, tfjob forwards one port per job to the TensorBoard that runs there.
+    On this machine, one TensorBoard shows all the jobs, each under its name. If a job has spec.tensorBoard.logDir, that
+    folder is shown; otherwise the event files in its storage and in the folders logs and runs of its working folder.
+    On a cluster, tfjob forwards one port per job to the TensorBoard that runs there.
 
     \b
     tfjob tensorboard mnist              one job
@@ -83,7 +83,8 @@ def _existing_folder(value: str) -> str:
     from pathlib import Path
 
     if not Path(value).is_dir():
-        raise InvalidRequest(f"--logdir {value}: there is no such folder", "A relative path starts at this folder.")
+        hint = "" if Path(value).is_absolute() else f"A relative path starts at the current folder, {Path.cwd()}."
+        raise InvalidRequest(f"--logdir {value}: there is no such folder", hint)
     return str(Path(value).absolute())
 
 
