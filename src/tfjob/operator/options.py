@@ -199,7 +199,7 @@ class SelfTestOptions:
 
     image: str = option("Operator image.", "", "IMAGE", required=True)
     test_image: str = option(
-        "Image with TensorFlow for a job that trains. Default: the operator's image; replicas then only connect.",
+        "Image with TensorFlow, to train. Default: the operator's image; its replicas only connect to each other.",
         "",
         "IMAGE",
     )

@@ -2,7 +2,7 @@
 
 A block ```` ```yaml NAME ```` (or python, toml, any language) is the file NAME. In a ```` ```console ```` block a line
 that begins with `$ ` is a command and the lines below it are what it prints, where `...` matches anything (on a
-separate line: any lines). A block below a sentence that ends with "(shown, not run):" is not executed.
+separate line: any lines). A block below a sentence that ends with "(shown, not run by the tests):" is not executed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.installed import SETTINGS
 from support.running import end_processes
 
 FENCE = re.compile(r"^```(?P<language>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-SHOWN = "(shown, not run):"
+SHOWN = "(shown, not run by the tests):"
 END = "\x1f"
 DELETE_JOBS = "for job in $(tfjob ps -o name); do tfjob delete --yes $job; done"
 PATIENT_TIMEOUT = Path(__file__).parent / "patient_timeout.py"

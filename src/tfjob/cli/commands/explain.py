@@ -53,8 +53,8 @@ against backoffLimit.
 COUNTS shows whether a restart counts against `runPolicy.backoffLimit`. Without a backoffLimit, restarts are unlimited.
 
 For a TfJob of tensorflow.org/v1alpha1, the replica type decides, and the restartPolicy of the template is ignored.
-MASTER is the replica that terminationPolicy.chief names. An error of the MASTER does not fail the job if it follows the
-loss of another replica: the MASTER restarts.
+The column MASTER is for the chief of the job: the replica that terminationPolicy.chief names, by default MASTER 0. An
+error of the chief does not fail the job if it follows the loss of another replica: the chief restarts.
 """)
     titles = ["REPLICA ENDS WITH", "MASTER", "WORKER", "PS"]
     click.echo(table(titles, [list(rule.values()) for rule in of_tf_jobs]))

@@ -61,7 +61,9 @@ class WithArguments(click.Command):
 
 COUNT = WholeNumber(min=0)
 SCRIPT_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("-m", "module", default="", metavar="MODULE", help="Run a Python module, as `python -m` does."),
+    click.option(
+        "-m", "module", default="", metavar="MODULE", help="The program is a Python module, as for `python -m`."
+    ),
     click.option("--workers", type=COUNT, metavar="N", help="Number of workers (scripts only, default 1)."),
     click.option("--ps", type=COUNT, metavar="N", help="Number of parameter servers (scripts only)."),
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),

@@ -54,7 +54,7 @@ KNOWN_ERRORS = (
         "tf-config-missing",
         "KeyError: 'TF_CONFIG'",
         r"KeyError: 'TF_CONFIG'",
-        "TF_CONFIG is not set: a job with one replica gets it only if it runs a script with an explicit --workers 1.",
+        "TF_CONFIG is not set: tfjob leaves it out for a job with one replica (except a script with --workers 1).",
         'Read it with `os.environ.get("TF_CONFIG", "{}")`, or request several replicas.',
     ),
     KnownError(
