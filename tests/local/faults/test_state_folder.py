@@ -103,9 +103,9 @@ def test_a_folder_that_cannot_be_written_is_named(tool: Installed, disk: Path) -
 
 def test_a_file_in_its_place_is_named(cli: CommandLine) -> None:
     cli.home.touch()
-    error = refusal(cli, "run", "fails.yaml")
-    assert str(cli.home) in error
-    cli.golden("state-folder-is-a-file", f"{error}\n", exact=True)
+    errors = [refusal(cli, *words) for words in (("run", "fails.yaml"), ("ps",))]
+    assert all(str(cli.home) in error for error in errors)
+    cli.golden("state-folder-is-a-file", "\n".join(errors) + "\n", exact=True)
     assert cli.home.read_bytes() == b""
 
 

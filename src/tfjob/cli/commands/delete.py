@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 def delete(jobs: tuple[str, ...], every: bool, yes: bool, on: On, namespace: str, output: str) -> int:
     """Delete jobs: end their replicas and delete their records and logs.
 
-    Claims (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
+    On this machine, this deletes the last run of a job. Earlier runs (`tfjob ps -a`) stay. Claims
+    (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
 
     JOB is a name, a unique prefix, the id of an earlier run (mnist.1), or a quoted pattern of names ('mnist-*'). In a
     terminal, asks for confirmation before it ends a running job, and for patterns and --all.

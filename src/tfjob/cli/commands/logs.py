@@ -68,8 +68,10 @@ def logs(
                 there.ensure_driven(chosen)
         for key, record in {} if follow else keyed.items():
             if key not in printer.seen:
-                what = "a previous attempt of " if previous else ""
-                click.echo(f"no logs of {what}{key + replica if replica else record.id}", err=True)
+                source = key + replica if replica else record.id
+                what = "lines that are new enough in the logs" if after else "logs"
+                whose = f"a previous attempt of {source}" if previous else source
+                click.echo(f"no {what} of {whose}", err=True)
     if not chosen:
         click.echo(f"there are no jobs in namespace '{there.namespace}'", err=True)
 

@@ -107,7 +107,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
         "default: those that import TensorFlow.",
     ),
-    click.option("--share-storage", is_flag=True, help="Use storage that a job of this name wrote in another folder."),
+    click.option(
+        "--share-storage", is_flag=True, help="Continue from checkpoints of another folder's job of this name."
+    ),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
     namespace_option("Namespace for jobs that do not name one."),

@@ -146,8 +146,8 @@ def unknown_volumes(
     groups = [(template.get("spec") or {}).get("volumes") or [] for template in templates]
     groups += [job.spec.tensor_board.volumes for job in jobs if job.spec.tensor_board is not None]
     known = {volume.get("name", "") for volumes in groups for volume in volumes}
-    of_manifest = f"its volumes: {_words(known)}" if known else "it declares no volumes"
-    hint = f"{of_manifest}; {JOB_VOLUME} is the storage that tfjob adds to every job"
+    of_manifest = f"use one of its volumes: {_words(known)}" if known else "it declares no volumes"
+    hint = f"{of_manifest}; --volume {JOB_VOLUME}=FOLDER chooses the folder for checkpoints and output"
     return [
         Problem("", f"--volume {name}: the manifest has no volume of that name", hint)
         for name in mapping

@@ -102,6 +102,8 @@ def connect(path: Path, *, write: bool) -> tuple[sqlite3.Connection, bool]:
             reason = "the disk is full" if is_disk_full(path) else error
             raise StoreError(f"cannot open {path}: {reason}", OTHER_HOME) from None
     if not path.exists():
+        if path.parent.exists() and not path.parent.is_dir():
+            raise StoreError(f"the state folder {path.parent} is a file", OTHER_HOME)
         return _open_empty(), False
     try:
         return _open_writable(path), True

@@ -47,7 +47,7 @@ KNOWN_ERRORS = (
         "ImportError: Keras cannot be imported. Check that it is installed.",
         r"do not have the tf_keras package installed|No module named 'tf_keras'|ImportError: Keras cannot be imported",
         "The Keras that the program requests is not installed. With TF_USE_LEGACY_KERAS=1, that is tf_keras.",
-        "Install tf_keras in the version of TensorFlow (`pip install tf_keras==2.21.0`; add `--no-deps` if you use"
+        "Install the tf_keras of your TensorFlow version (`pip install tf_keras==2.21.0`; add `--no-deps` if you use"
         " tensorflow-cpu), or unset TF_USE_LEGACY_KERAS.",
     ),
     KnownError(
