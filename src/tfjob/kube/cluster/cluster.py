@@ -248,7 +248,7 @@ class KubeCluster:
         if child.__name__ == self.kept_as("Pod", key):
             missing = self.kinds[key.kind].expected(owner) - {one.metadata.name for one in shown}
             if missing:
-                shown += await self._ask_for(child, missing, key, uid)
+                return await self._with_missing(shown, child, missing, key, uid)
         return shown
 
     async def _pods_in(self, storage: CustomStorage, wrapper: Object) -> list[Pod]:
@@ -257,13 +257,20 @@ class KubeCluster:
         selector = "" if shown else storage.missing_selector(wrapper)
         return await self._list(Pod, wrapper.metadata.namespace, selector) if selector else shown
 
-    async def _ask_for(self, child: type[Child], missing: Set[str], key: Key, uid: str) -> list[Child]:
-        """Ask the server for children that the status names and no cache shows: a watch may be dead unnoticed."""
+    async def _with_missing(
+        self, shown: Sequence[Child], child: type[Child], missing: Set[str], key: Key, uid: str
+    ) -> list[Child]:
+        """Add the children that the status names and no cache shows: a watch may be dead unnoticed.
+
+        The answer also replaces what the cache shows of the others. Otherwise a chief that ended after a worker could
+        seem to have ended before it.
+        """
         listed = await self._list(child, key.namespace, f"{OURS},{self.kinds[key.kind].name_label}={key.name}")
-        found = [one for one in listed if owner_uid(one) == uid and one.metadata.name in missing]
+        known = {one.metadata.uid: one for one in listed if owner_uid(one) == uid}
+        found = [one for one in known.values() if one.metadata.name in missing]
         for one in found:
             self._writes.created(uid, one)
-        return found
+        return [*(known.get(one.metadata.uid, one) for one in shown), *found]
 
     async def _list(self, child: type[Child], namespace: str, selector: str) -> list[Child]:
         resource = self._resources[child.__name__]
