@@ -1,0 +1,1 @@
+"""A queue of requests for one signature: when the engine is free, all that wait run as one batch."""

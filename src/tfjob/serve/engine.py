@@ -1,0 +1,1 @@
+"""TensorFlow's C library through ctypes: load a SavedModel, run it, close it."""

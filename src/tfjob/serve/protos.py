@@ -1,0 +1,1 @@
+"""The messages of TensorFlow Serving, in a pool of their own."""

@@ -1,0 +1,1 @@
+"""TensorProtos from and to numpy arrays."""

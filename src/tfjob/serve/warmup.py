@@ -1,0 +1,1 @@
+"""The warm-up of a version before it serves."""
