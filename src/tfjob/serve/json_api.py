@@ -124,8 +124,7 @@ def strings(leaves: Sequence[Any], place: str) -> Array:
             result[position] = _decode_base64(leaf, place)
         else:
             raise invalid(
-                f"{place}: {quote(leaf)} is {JSON_NAMES[type(leaf)]}, expected a string or"
-                ' {"b64": "..."} (DT_STRING)'
+                f'{place}: {quote(leaf)} is {JSON_NAMES[type(leaf)]}, expected a string or {{"b64": "..."}} (DT_STRING)'
             )
     return result
 
