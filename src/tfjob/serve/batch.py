@@ -63,7 +63,7 @@ class Queue:
         """Run a call, perhaps together with others; raise Status. A caller that is cancelled leaves the queue."""
         rows = one.rows
         if self._waiting_rows + rows > self._most_waiting and self._waiting:
-            raise Status(Code.UNAVAILABLE, f"The queue of {self._version.name} is full: {self._waiting_rows} rows wait.")
+            raise Status(Code.UNAVAILABLE, f"The queue of {self._version.name} is full.")
         if self._sizes and rows > self._largest:
             raise Status(
                 Code.INVALID_ARGUMENT, f"The request has {rows} rows, more than max_batch_size, {self._largest}."

@@ -183,5 +183,3 @@ def _wanted(signature: Signature, output_filter: Sequence[str]) -> tuple[str, ..
 
 def _names(aliases: Iterable[str]) -> str:
     return f"{{{','.join(sorted(aliases))}}}"
-
-

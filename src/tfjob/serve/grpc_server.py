@@ -37,7 +37,7 @@ OPTIONS = (
     ("grpc.so_reuseport", 0),  # or two servers would share a port, and neither would report it
 )
 STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
-Handler = Callable[[bytes, float | None], Awaitable[tuple[str, Any]]]
+Handler = Callable[[Any, float | None], Awaitable[Any]]
 
 
 class Service:
@@ -46,14 +46,14 @@ class Service:
     def __init__(self, predictor: Predictor, as_content: bool = False) -> None:
         self._predictor = predictor
         self._as_content = as_content
-        self._handlers: dict[str, Handler] = {
-            f"/{PREDICTION}/Predict": self._predict,
-            f"/{PREDICTION}/Classify": self._classify,
-            f"/{PREDICTION}/Regress": self._regress,
-            f"/{PREDICTION}/MultiInference": self._multi_inference,
-            f"/{PREDICTION}/GetModelMetadata": self._metadata,
-            f"/{MODEL}/GetModelStatus": self._status,
-            f"/{MODEL}/HandleReloadConfigRequest": self._reload,
+        self._handlers: dict[str, tuple[Any, Handler]] = {
+            f"/{PREDICTION}/Predict": (protos.PredictRequest, self._predict),
+            f"/{PREDICTION}/Classify": (protos.ClassificationRequest, self._classify),
+            f"/{PREDICTION}/Regress": (protos.RegressionRequest, self._regress),
+            f"/{PREDICTION}/MultiInference": (protos.MultiInferenceRequest, self._multi_inference),
+            f"/{PREDICTION}/GetModelMetadata": (protos.GetModelMetadataRequest, self._metadata),
+            f"/{MODEL}/GetModelStatus": (protos.GetModelStatusRequest, self._status),
+            f"/{MODEL}/HandleReloadConfigRequest": (protos.ReloadConfigRequest, self._reload),
         }
 
     @property
@@ -65,8 +65,10 @@ class Service:
         begin = time.perf_counter()
         model, code = "", Code.OK
         try:
-            model, reply = await self._handlers[method](message, deadline)
-            content: bytes = reply.SerializeToString()
+            kind, answer = self._handlers[method]
+            request = protos.parse(kind, message)
+            model = self._model_of(request)
+            content: bytes = (await answer(request, deadline)).SerializeToString()
             return content
         except Status as status:
             code = status.code
@@ -81,8 +83,13 @@ class Service:
             api = method.rpartition("/")[2]
             self._predictor.metrics.request(model, code.name, api, "GRPC", time.perf_counter() - begin)
 
-    async def _predict(self, message: bytes, deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.PredictRequest, message)
+    def _model_of(self, request: Any) -> str:
+        """Return the name that metrics count a request under: empty for one that is not configured."""
+        first = request.tasks[0] if getattr(request, "tasks", ()) else request
+        name = first.model_spec.name if hasattr(first, "model_spec") else ""
+        return name if self._predictor.models.is_configured(name) else ""
+
+    async def _predict(self, request: Any, deadline: float | None) -> Any:
         spec = read_spec(request)
         inputs = {}
         for alias, proto in request.inputs.items():
@@ -95,28 +102,25 @@ class Service:
         write_spec(prediction, reply.model_spec)
         for alias, array in prediction.outputs.items():
             tensors.to_proto(array, reply.outputs[alias], self._as_content)
-        return spec.name, reply
+        return reply
 
-    async def _classify(self, message: bytes, deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.ClassificationRequest, message)
+    async def _classify(self, request: Any, deadline: float | None) -> Any:
         spec = read_spec(request)
         prediction = await self._predictor.classify(spec, read_examples(request.input), deadline)
         reply = protos.ClassificationResponse()
         write_spec(prediction, reply.model_spec)
         write_classes(prediction, reply.result)
-        return spec.name, reply
+        return reply
 
-    async def _regress(self, message: bytes, deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.RegressionRequest, message)
+    async def _regress(self, request: Any, deadline: float | None) -> Any:
         spec = read_spec(request)
         prediction = await self._predictor.regress(spec, read_examples(request.input), deadline)
         reply = protos.RegressionResponse()
         write_spec(prediction, reply.model_spec)
         write_values(prediction, reply.result)
-        return spec.name, reply
+        return reply
 
-    async def _multi_inference(self, message: bytes, deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.MultiInferenceRequest, message)
+    async def _multi_inference(self, request: Any, deadline: float | None) -> Any:
         tasks = [Task(read_spec(task), task.method_name) for task in request.tasks]
         predictions = await self._predictor.multi_inference(tasks, read_examples(request.input), deadline)
         reply = protos.MultiInferenceResponse()
@@ -127,10 +131,9 @@ class Service:
                 write_values(prediction, result.regression_result)
             else:
                 write_classes(prediction, result.classification_result)
-        return tasks[0].spec.name, reply
+        return reply
 
-    async def _metadata(self, message: bytes, _deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.GetModelMetadataRequest, message)
+    async def _metadata(self, request: Any, _deadline: float | None) -> Any:
         spec = read_spec(request)
         if not request.metadata_field:
             raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
@@ -145,10 +148,9 @@ class Service:
         for name, signature in metadata.signatures.items():
             write_signature(signature, signatures.signature_def[name])
         reply.metadata[SIGNATURE_DEF].Pack(signatures)
-        return spec.name, reply
+        return reply
 
-    async def _status(self, message: bytes, _deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.GetModelStatusRequest, message)
+    async def _status(self, request: Any, _deadline: float | None) -> Any:
         spec = read_spec(request)
         reply = protos.GetModelStatusResponse()
         for row in self._predictor.status(spec):
@@ -157,15 +159,15 @@ class Service:
                 state=int(row.state),
                 status={"error_code": row.code.number, "error_message": row.message},
             )
-        return spec.name, reply
+        return reply
 
-    async def _reload(self, message: bytes, _deadline: float | None) -> tuple[str, Any]:
-        request = protos.parse(protos.ReloadConfigRequest, message)
+    async def _reload(self, request: Any, _deadline: float | None) -> Any:
         kind = request.config.WhichOneof("config")
         if kind != "model_config_list":
             given = kind or "no configuration"
             raise Status(
-                Code.FAILED_PRECONDITION, f"Cannot transition from model_config_list to {given}: send a model_config_list."
+                Code.FAILED_PRECONDITION,
+                f"Cannot transition from model_config_list to {given}: send a model_config_list.",
             )
         try:
             configs, _warnings = models_of(request.config)
@@ -174,7 +176,7 @@ class Service:
         await self._predictor.reload(configs)
         reply = protos.ReloadConfigResponse()
         reply.status.SetInParent()
-        return "", reply
+        return reply
 
 
 # --- messages ---

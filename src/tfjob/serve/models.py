@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.serve import engine, policy, savedmodel, warmup
-from tfjob.serve.config import Batching, Loading, ModelConfig
+from tfjob.serve.config import Batching, InvalidConfig, Loading, ModelConfig
+from tfjob.serve.config_files import read_batching
 from tfjob.serve.engine import Engine
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.metrics import Metrics
@@ -24,6 +25,7 @@ from tfjob.serve.savedmodel import InvalidModel, SavedModel
 
 log = logging.getLogger("tfjob.serve")
 
+BATCHING_FILE = "batching_params.pbtxt"
 ENDED_ROWS = 10
 """Rows of versions that have ended that stay in the status of a model."""
 REMINDER_SECONDS = 60.0
@@ -158,6 +160,9 @@ class Models:
                 name: sorted(model.rows.values(), key=lambda row: row.version, reverse=True)
                 for name, model in self._models.items()
             }
+
+    def is_configured(self, name: str) -> bool:
+        return name in self._models
 
     def labels(self, name: str) -> Mapping[str, int]:
         """Return the labels of a model."""
@@ -304,6 +309,7 @@ class Models:
             )  # fmt: skip
             loaded = self._load_engine(folder, loading.tags, loading.session_config)
             try:
+                batching = self._batching_of(folder)
                 self._warm_up(content, loaded)
             except BaseException:
                 loaded.close()
@@ -319,14 +325,16 @@ class Models:
             attempts = before.attempts + 1
             model.failures[number] = policy.Failure(attempts, time.monotonic() + loading.retry_seconds)
             is_last = attempts > loading.retries
-            self._show(model, VersionStatus(number, State.END if is_last else State.LOADING, status.code, status.message))
+            self._show(
+                model, VersionStatus(number, State.END if is_last else State.LOADING, status.code, status.message)
+            )
             again = "it is not tried again" if is_last else f"the next attempt is in {loading.retry_seconds:g} s"
             serving = f"version {model.latest.number} keeps serving" if model.latest else "no version serves"
             log.error("Version %d of %s does not load (%s); %s, %s.", number, name, status, serving, again)
             return
         self.metrics.load(str(folder), Code.OK.name, time.monotonic() - begin)
         model.failures.pop(number, None)
-        version = Version(name, number, content, loaded, self._batching_of(folder))
+        version = Version(name, number, content, loaded, batching)
         with self._looking:
             model.rows[number] = VersionStatus(number, State.AVAILABLE)
             model.publish({**model.ready, number: version})
@@ -373,8 +381,18 @@ class Models:
         with self._looking:
             model.rows[row.version] = row
 
-    def _batching_of(self, _folder: Path) -> Batching:
-        return self.batching
+    def _batching_of(self, folder: Path) -> Batching:
+        """Return the version's own batching parameters, if they are to be read and there are any."""
+        file = folder / BATCHING_FILE
+        if not self.loading.per_model_batching or not file.is_file():
+            return self.batching
+        try:
+            batching, warnings = read_batching(file)
+        except InvalidConfig as error:
+            raise invalid(str(error)) from None
+        for warning in warnings:
+            log.warning("%s", warning)
+        return batching
 
     def _warn(self, model: _Model, sentence: str) -> None:
         """Log a sentence about a model once."""

@@ -18,7 +18,7 @@ LIKE_A_VERSION = re.compile(r"v?\d+(\.\d+)*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The versions in the folder of a model by number, with the names of their folders, and what is wrong with others."""
+    """The names of the folders of versions, by number, and warnings about other names."""
 
     names: Mapping[int, str]
     warnings: tuple[str, ...] = ()
