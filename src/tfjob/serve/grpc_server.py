@@ -67,7 +67,7 @@ class Service:
         try:
             kind, answer = self._handlers[method]
             request = protos.parse(kind, message)
-            model = self._model_of(request)
+            model = model_of(request)
             content: bytes = (await answer(request, deadline)).SerializeToString()
             return content
         except Status as status:
@@ -82,12 +82,6 @@ class Service:
         finally:
             api = method.rpartition("/")[2]
             self._predictor.metrics.request(model, code.name, api, "GRPC", time.perf_counter() - begin)
-
-    def _model_of(self, request: Any) -> str:
-        """Return the name that metrics count a request under: empty for one that is not configured."""
-        first = request.tasks[0] if getattr(request, "tasks", ()) else request
-        name = first.model_spec.name if hasattr(first, "model_spec") else ""
-        return name if self._predictor.models.is_configured(name) else ""
 
     async def _predict(self, request: Any, deadline: float | None) -> Any:
         spec = read_spec(request)
@@ -180,6 +174,13 @@ class Service:
 
 
 # --- messages ---
+
+
+def model_of(request: Any) -> str:
+    """Return the name of the model that metrics count a request under."""
+    first = request.tasks[0] if getattr(request, "tasks", ()) else request
+    name: str = first.model_spec.name if hasattr(first, "model_spec") else ""
+    return name
 
 
 def read_spec(request: Any) -> ModelSpec:

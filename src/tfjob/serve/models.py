@@ -161,9 +161,6 @@ class Models:
                 for name, model in self._models.items()
             }
 
-    def is_configured(self, name: str) -> bool:
-        return name in self._models
-
     def labels(self, name: str) -> Mapping[str, int]:
         """Return the labels of a model."""
         model = self._models.get(name)
