@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import os
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -46,8 +46,8 @@ LARGEST_INLINE = 1 << 20
 SMALLEST_COMPRESSED = 1024
 """Bytes of a reply below which compression is not worth its time; the value is TensorFlow Serving's."""
 LARGEST_VERSION = (1 << 63) - 1
-GRACE_SECONDS = 30.0
-"""How long running requests may take after the server has stopped listening."""
+BACKLOG = 4096
+"""Connections that wait for the event loop; thousands of clients may connect at once."""
 LINGER_SECONDS = 1.0
 """How long the server reads the rest of a request that it has already rejected, so that the client gets the reply."""
 JSON = "application/json"
@@ -65,6 +65,7 @@ class RestOptions:
     host: str
     port: int
     timeout_seconds: float = 30.0
+    grace_seconds: float = 30.0
     cors: bool = False
     metrics_path: str = ""
     tls: ssl.SSLContext | None = None
@@ -89,11 +90,11 @@ class RestServer:
         self.metrics = metrics
         self.not_ready = not_ready
         self.options = options
-        self.is_stopping = False
+        self._is_stopping = False
+        self._runner: web.ServerRunner | None = None
 
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        """Serve during a block. At its end, stop listening and finish running requests."""
+    async def start(self) -> None:
+        """Listen; raise InvalidConfig if the port is in use."""
         loop = asyncio.get_running_loop()
 
         def request(
@@ -109,22 +110,25 @@ class RestServer:
             logger=quiet,
             lingering_time=LINGER_SECONDS,
         )
-        runner = web.ServerRunner(server, shutdown_timeout=GRACE_SECONDS)
-        await runner.setup()
         options = self.options
+        self._runner = web.ServerRunner(server, shutdown_timeout=options.grace_seconds)
+        await self._runner.setup()
+        host = options.host or None
+        site = web.TCPSite(self._runner, host, options.port, ssl_context=options.tls, backlog=BACKLOG)
         try:
-            try:
-                await web.TCPSite(
-                    runner, options.host or None, options.port, ssl_context=options.tls, backlog=4096
-                ).start()
-            except OSError as error:
-                raise InvalidConfig(
-                    f"REST cannot listen on port {options.port}: {error.strerror}", "Choose another --rest_api_port."
-                ) from None
-            yield
-        finally:
-            self.is_stopping = True
-            await runner.cleanup()
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+            raise InvalidConfig(
+                f"REST cannot listen on port {options.port}: {reason}", "Choose another --rest_api_port or --host."
+            ) from None
+
+    async def stop(self) -> None:
+        """Stop listening, and finish running requests within the grace period."""
+        self._is_stopping = True
+        if self._runner:
+            await self._runner.cleanup()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; called by aiohttp."""
@@ -140,7 +144,7 @@ class RestServer:
             log.exception("%s %s failed", request.method, request.path)
             reply = Reply(json_api.error_reply("the server failed; its log has the cause"), 500)
         response = await _compressed(request, reply, headers)
-        if self.is_stopping:
+        if self._is_stopping:
             response.force_close()  # so that the client does not send its next request to a closed connection
         return response
 
@@ -197,12 +201,18 @@ class RestServer:
             code = Code.CANCELLED
             raise
         finally:
-            self.metrics.request(spec.name, code.name, method, "REST", loop.time() - started)
+            name = spec.name if self.predictor.models.is_configured(spec.name) else ""
+            self.metrics.request(name, code.name, method, "REST", loop.time() - started)
 
     async def _predict(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
         document = await _apart(len(body), lambda: json_api.parse(body))
         spec = _with_signature(spec, document)
-        signature = self.predictor.signature(spec)
+        try:
+            signature = self.predictor.signature(spec)
+        except Status as status:
+            if status.code is Code.FAILED_PRECONDITION:
+                raise invalid(f'Serving signature name: "{spec.signature}" not found in signature def') from None
+            raise
         inputs, has_rows = await _apart(len(body), lambda: json_api.predict_inputs(document, signature))
         prediction = await self.predictor.predict(spec, inputs, deadline=deadline)
         size = sum(output.nbytes for output in prediction.outputs.values())

@@ -30,6 +30,7 @@ class ToyPredictor(Predictor):
     """
 
     def __init__(self) -> None:
+        vars(self)["models"] = self
         self.go = asyncio.Event()
         self.running = 0
         self.cancelled = 0
@@ -56,32 +57,35 @@ class ToyPredictor(Predictor):
         return Prediction(spec.name, 3, signature.name, {"y": next(iter(inputs.values())) * 2})
 
     async def classify(self, spec: ModelSpec, examples: Sequence[bytes], deadline: float | None = None) -> Prediction:
-        self._find(spec)
+        self._check(spec)
         scores = np.array([[_first(example), 0.5] for example in examples], np.float32)
         classes = np.array([[b"a", b"b"]] * len(examples), np.object_)
         return Prediction(spec.name, 3, "classify", {"classes": classes, "scores": scores})
 
     async def regress(self, spec: ModelSpec, examples: Sequence[bytes], deadline: float | None = None) -> Prediction:
-        self._find(spec)
+        self._check(spec)
         outputs = np.array([_first(example) for example in examples], np.float32)
         return Prediction(spec.name, 3, "regress", {"outputs": outputs})
 
     def metadata(self, spec: ModelSpec) -> Metadata:
-        self._find(spec)
+        self._check(spec)
         return Metadata(spec.name, 3, SIGNATURES)
 
     def signature(self, spec: ModelSpec) -> Signature:
-        self._find(spec)
+        self._check(spec)
         try:
             return SIGNATURES[spec.signature or "serving_default"]
         except KeyError:
-            raise Status(Code.FAILED_PRECONDITION, f'Serving signature name: "{spec.signature}" not found') from None
+            raise Status(Code.FAILED_PRECONDITION, "no such signature") from None
 
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
-        self._find(spec)
+        self._check(spec)
         return [VersionStatus(3, State.AVAILABLE), VersionStatus(2, State.END, Code.NOT_FOUND, "gone")]
 
-    def _find(self, spec: ModelSpec) -> None:
+    def is_configured(self, name: str) -> bool:
+        return name == "double"
+
+    def _check(self, spec: ModelSpec) -> None:
         if spec.name != "double" or spec.version not in (None, 3):
             raise Status(Code.NOT_FOUND, f"Servable not found for request: Latest({spec.name})")
         if spec.label not in ("", "stable"):
