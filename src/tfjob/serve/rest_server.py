@@ -24,6 +24,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from tfjob.serve import json_api
 from tfjob.serve.config import InvalidConfig
+from tfjob.serve.config_files import Tls
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.metrics import CONTENT_TYPE, Metrics
 from tfjob.serve.predict import ModelSpec, Predictor
@@ -201,8 +202,7 @@ class RestServer:
             code = Code.CANCELLED
             raise
         finally:
-            name = spec.name if self.predictor.models.is_configured(spec.name) else ""
-            self.metrics.request(name, code.name, method, "REST", loop.time() - started)
+            self.metrics.request(spec.name, code.name, method, "REST", loop.time() - started)
 
     async def _predict(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
         document = await _apart(len(body), lambda: json_api.parse(body))
@@ -229,6 +229,24 @@ class RestServer:
         examples = json_api.examples(document)
         prediction = await self.predictor.regress(_with_signature(spec, document), examples, deadline)
         return json_api.regress_reply(prediction.outputs)
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """Return the context of a server; raise InvalidConfig if the texts are not a key and its certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # Python reads key and certificate only from a file; this one is in memory, so that the key is never on a disk.
+    with os.fdopen(os.memfd_create("tls"), "wb") as file:
+        file.write(f"{tls.server_key}\n{tls.server_cert}\n".encode())
+        file.flush()
+        try:
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+            if tls.custom_ca:
+                context.load_verify_locations(cadata=tls.custom_ca)
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidConfig(f"the TLS key and certificates do not work: {error}") from None
+    if tls.client_verify:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 def _spec(route: re.Match[str]) -> ModelSpec:

@@ -10,8 +10,9 @@ import numpy as np
 from tfjob.serve import protos
 from tfjob.serve.errors import Code, Status
 from tfjob.serve.models import State, VersionStatus
-from tfjob.serve.predict import Array, Metadata, ModelSpec, Prediction, Predictor
+from tfjob.serve.predict import Metadata, ModelSpec, Prediction, Predictor
 from tfjob.serve.savedmodel import CLASSIFY, PREDICT, REGRESS, Signature, TensorSpec
+from tfjob.serve.tensors import Array
 
 NUMBERS = {"x": TensorSpec("x:0", "DT_FLOAT", (None,))}
 EXAMPLES = {"inputs": TensorSpec("examples:0", "DT_STRING", (None,))}
@@ -30,7 +31,6 @@ class ToyPredictor(Predictor):
     """
 
     def __init__(self) -> None:
-        vars(self)["models"] = self
         self.go = asyncio.Event()
         self.running = 0
         self.cancelled = 0
@@ -81,9 +81,6 @@ class ToyPredictor(Predictor):
     def status(self, spec: ModelSpec) -> list[VersionStatus]:
         self._check(spec)
         return [VersionStatus(3, State.AVAILABLE), VersionStatus(2, State.END, Code.NOT_FOUND, "gone")]
-
-    def is_configured(self, name: str) -> bool:
-        return name == "double"
 
     def _check(self, spec: ModelSpec) -> None:
         if spec.name != "double" or spec.version not in (None, 3):

@@ -147,7 +147,7 @@ async def test_requests_are_counted_by_their_result(server: Running) -> None:
     await server.ask("POST", PREDICT, b"{}")
     await server.ask("POST", "/v1/models/other:predict", BODY)
     page = server.metrics.page()
-    for labels in ('"double",status="OK"', '"double",status="INVALID_ARGUMENT"', '"",status="NOT_FOUND"'):
+    for labels in ('"double",status="OK"', '"double",status="INVALID_ARGUMENT"', '"other",status="NOT_FOUND"'):
         assert f":tensorflow:serving:request_count{{model_name={labels}}} 1" in page
     assert 'request_latency_count{model_name="double",API="predict",entrypoint="REST"} 1' in page
 
