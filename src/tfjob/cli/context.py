@@ -34,6 +34,7 @@ TALKATIVE = {
     "check": "Print only problems.",
     "ps": "Print only the job names.",
     "wait": "Print nothing; use the exit code.",
+    "export": "Print only the folder of the new version.",
 }
 """The commands that have `-q`, and its help."""
 
@@ -158,7 +159,8 @@ def equipped(command: click.Command, path: str) -> click.Command:
     if isinstance(command, click.Group):
         for name, one in command.commands.items():
             equipped(one, f"{path} {name}")
-        return command
+        if not command.invoke_without_command:
+            return command
     if any(parameter.name == "no_color" for parameter in command.params):
         return command  # already equipped
     command.epilog = epilog(path)

@@ -68,6 +68,15 @@ def connect(server: str, model: str, seconds: float = SECONDS) -> Model:
     return RestModel(f"{protocol}://{address}", model, seconds)
 
 
+def choose_signature(signatures: Mapping[str, Signature], name: str = "") -> Signature:
+    """Return the signature of this name; without a name, the default one or the only one. Raises InvalidRequest."""
+    wanted = name or (DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in signatures or len(signatures) != 1 else min(signatures))
+    if wanted not in signatures:
+        known = ", ".join(sorted(signatures)) or "none"
+        raise InvalidRequest(f"the model has no signature '{wanted}'", f"Its signatures: {known}.")
+    return signatures[wanted]
+
+
 def _answers_http1(host: str, port: int, seconds: float) -> bool:
     """Return whether a server answers HTTP/1, as REST does; a server of gRPC begins with a frame of HTTP/2."""
     try:
