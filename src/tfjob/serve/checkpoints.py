@@ -22,7 +22,7 @@ LAST_LINES = 5
 
 @dataclass(frozen=True)
 class Request:
-    """The job, the function that builds the model (`model.py:build`), and the folder of checkpoints, if not the job's."""
+    """The job, the function that builds the model (`model.py:build`), and the folder of checkpoints (default: its)."""
 
     models: Models
     program: str
@@ -40,9 +40,7 @@ def exported(request: Request) -> Iterator[Path]:
         raise InvalidRequest(f"{request.models.job} has no folder for checkpoints", "Name it: --checkpoints FOLDER")
     file, separator, function = request.program.rpartition(":")
     if not (separator and file and function.isidentifier()):
-        raise InvalidRequest(
-            f"invalid program '{request.program}'", "Name it as FILE:FUNCTION, such as model.py:build."
-        )
+        raise InvalidRequest(f"invalid program '{request.program}'", "Use FILE:FUNCTION, such as model.py:build.")
     with tempfile.TemporaryDirectory(prefix="tfjob-export-") as temporary:
         folder = Path(temporary, "model")
         words = [f"{Path(file).expanduser().absolute()}:{function}", str(checkpoints), str(folder)]

@@ -147,6 +147,7 @@ class RestModel(_Closing):
         self.name = name
         self._url = f"{address}/v1/models/{name}"
         self._seconds = seconds
+        self._known: Mapping[str, Signature] = {}
 
     def signatures(self) -> Mapping[str, Signature]:
         metadata = self._call("/metadata")
@@ -156,7 +157,9 @@ class RestModel(_Closing):
     def predict(self, inputs: Mapping[str, Array], signature: str = DEFAULT_SIGNATURE) -> dict[str, Array]:
         body = {"signature_name": signature, "inputs": {name: to_json(array) for name, array in inputs.items()}}
         outputs = self._call(":predict", body)["outputs"]
-        specs = self.signatures()[signature].outputs
+        if signature not in self._known:
+            self._known = self.signatures()
+        specs = self._known[signature].outputs
         if not (isinstance(outputs, dict) and outputs.keys() <= specs.keys()):
             outputs = {next(iter(specs)): outputs}  # one output comes without its name
         return {name: from_json(value, specs[name]) for name, value in sorted(outputs.items())}

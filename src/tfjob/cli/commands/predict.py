@@ -13,7 +13,7 @@ import click
 from tfjob.cli import exit_codes
 from tfjob.cli.context import On, place_options
 from tfjob.cli.output import print_object
-from tfjob.errors import InvalidRequest, UserError
+from tfjob.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from tfjob.serve.client import Model
@@ -65,7 +65,7 @@ def predict(model: str, on: On, namespace: str, **options: Any) -> None:
         raise InvalidRequest("there is nothing to send", "Use one of --image, --file and --data-dir.")
     with exit_codes.needs("serve"):
         from tfjob.serve import client
-        from tfjob.serve.errors import Status
+        from tfjob.serve.errors import Code, Status
 
     def send(server: str, name: str) -> None:
         with client.connect(server, name, asked.timeout) as served:
@@ -78,7 +78,8 @@ def predict(model: str, on: On, namespace: str, **options: Any) -> None:
         else:
             asyncio.run(_forwarded(on, namespace, place, name, send))
     except Status as error:
-        raise InvalidRequest(f"{model} did not answer: {error.message}", _hint(error, place, name)) from None
+        what = "did not answer" if error.code is Code.UNAVAILABLE else f"answered {error.code.name}"
+        raise InvalidRequest(f"{model} {what}: {error.message}", _hint(error, place, name)) from None
 
 
 def _hint(error: Any, place: str, name: str) -> str:
