@@ -159,8 +159,7 @@ def equipped(command: click.Command, path: str) -> click.Command:
     if isinstance(command, click.Group):
         for name, one in command.commands.items():
             equipped(one, f"{path} {name}")
-        if not command.invoke_without_command:
-            return command
+        return command
     if any(parameter.name == "no_color" for parameter in command.params):
         return command  # already equipped
     command.epilog = epilog(path)

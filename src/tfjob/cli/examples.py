@@ -51,9 +51,9 @@ EXAMPLES = {
         ("tfjob tensorboard mnist --logdir curves", "show another folder"),
         ("tfjob tensorboard mnist --on k8s --port 7000", "for a job on a cluster"),
     ),
-    "models": (
-        ("tfjob models", "list the models of all jobs"),
-        ("tfjob models -o json", "as JSON, with signatures and requests"),
+    "models ls": (
+        ("tfjob models ls", "list the models of all jobs"),
+        ("tfjob models ls -o json", "as JSON, with signatures and requests"),
     ),
     "models show": (
         ("tfjob models show mnist", "the newest model of a job"),

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tfjob.errors import InvalidRequest
 from tfjob.serve import engine
-from tfjob.serve.exports import export_at, find_exports, read
+from tfjob.serve.exports import export_at, find_exports, publish, read
 from tfjob.serve.sample import sample_inputs
 from tfjob.serve.savedmodel import Signature
 from tfjob.serve.tensors import STRING
@@ -59,6 +60,11 @@ def test_every_kind_of_model_gives_the_same_in_the_serving_engine(cases: Path) -
             outputs = run(export.folder, signature)
             (values,) = [array for alias, array in outputs.items() if alias != "digits"]
             np.testing.assert_allclose(values, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_model_of_keras_that_only_python_can_run_gets_advice(cases: Path) -> None:
+    with pytest.raises(InvalidRequest, match=r"Could not find variable .*\n.* tfjob\.export"):
+        publish(cases / "trap", cases / "published")
 
 
 def test_names_types_and_shapes_are_those_of_the_arguments(cases: Path) -> None:

@@ -2,8 +2,9 @@
 
     python export_cases.py FOLDER
 
-`models/NAME` has a version of each model, and `expected.json` what they return for ones. `checkpoints/KIND` has a
-checkpoint, `restored/KIND` its export, and `answers.json` what each function of build_model.py gives with it.
+`models/NAME` has a version of each model, and `expected.json` what they return for ones. No server can run `trap`.
+`checkpoints/KIND` has a checkpoint, `restored/KIND` its export, and `answers.json` what each function of build_model.py
+gives with it.
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ def models():
     write("function", lambda x: x @ weights, tf.ones([1, 2]), inputs={"x": ([None, 2], "float32")}, outputs="y", step=9)
 
 
+def trap():
+    """Save a model of Keras in the way that servers cannot run."""
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    serve = tf.function(lambda x: {"y": model(x)}, input_signature=[tf.TensorSpec([None, 4], name="x")])
+    tf.saved_model.save(model, str(FOLDER / "trap"), signatures=serve)
+
+
 class Subclassed(keras.Model):
     """A model whose variables do not exist before it is called."""
 
@@ -118,6 +126,7 @@ def restored():
 
 if __name__ == "__main__":
     models()
+    trap()
     os.environ["TF_CONFIG"] = (
         '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}'
     )

@@ -23,32 +23,31 @@ if TYPE_CHECKING:
 
 
 class ModelsGroup(click.Group):
-    """A group that without a subcommand lists the models."""
+    """A group whose first word is a subcommand or a job to show; without one, it lists the models."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise click.UsageError(f"{error.message} Use tfjob models show {args[0]}.", ctx) from None
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
+            args = ["ls" if not args or args[0].startswith("-") else "show", *args]
+        return super().parse_args(ctx, args)
 
 
-namespace = namespace_option("Namespace of the jobs.", "default")
+namespace_of_jobs = namespace_option("Namespace of the jobs.", "default")
 
 
-@click.group(cls=ModelsGroup, invoke_without_command=True)
-@namespace
-@output_option
-@click.pass_context
-def models(ctx: click.Context, namespace: str, output: str) -> None:
-    """List the models that the jobs of this machine have exported: the SavedModels in their folders.
+@click.group(cls=ModelsGroup, subcommand_metavar="[JOB|FOLDER] | COMMAND [ARGS]...")
+def models() -> None:
+    """List the models that the jobs of this machine have exported, or show one.
 
-    These are the storage of a job, and the folders in its variables TFJOB_OUTPUT_DIR and TFJOB_CHECKPOINT_DIR. `tfjob
-    models show JOB` shows the signatures of a model, without importing TensorFlow.
+    `tfjob models` is short for `tfjob models ls`, `tfjob models JOB` for `tfjob models show JOB`. A model is a
+    SavedModel in the storage of a job, or in the folders of its variables TFJOB_OUTPUT_DIR and TFJOB_CHECKPOINT_DIR.
     """
-    if ctx.invoked_subcommand is not None:
-        return
+
+
+@models.command()
+@namespace_of_jobs
+@output_option
+def ls(namespace: str, output: str) -> None:
+    """List the models of all jobs, with their versions, steps and signatures."""
     with exit_codes.needs("serve"):
         from tfjob.serve.job_models import list_models
     from tfjob.jobs.report import size, table
@@ -71,7 +70,7 @@ def models(ctx: click.Context, namespace: str, output: str) -> None:
 @models.command()
 @click.argument("name", metavar="JOB|FOLDER", type=JOB)
 @click.option("--model", default="", metavar="NAME", help="Name of the model (if there are several).")
-@namespace
+@namespace_of_jobs
 @output_option
 def show(name: str, model: str, namespace: str, output: str) -> None:
     """Show the newest model of a job or a folder: its signatures, and a request to copy and paste.

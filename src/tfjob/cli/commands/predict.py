@@ -61,8 +61,9 @@ def predict(model: str, on: On, namespace: str, **options: Any) -> None:
     and shapes of the inputs, so the model's graph should scale the pixels.
     """
     asked = Asked(**options)
-    if sum(map(bool, (asked.image, asked.file, asked.data_dir))) != 1:
-        raise InvalidRequest("there is nothing to send", "Use one of --image, --file and --data-dir.")
+    if (count := sum(map(bool, (asked.image, asked.file, asked.data_dir)))) != 1:
+        what = "--image, --file and --data-dir exclude each other" if count else "there is nothing to send"
+        raise InvalidRequest(what, "Use one of --image, --file and --data-dir.")
     with exit_codes.needs("serve"):
         from tfjob.serve import client
         from tfjob.serve.errors import Code, Status
@@ -129,8 +130,7 @@ def _ask(model: Model, asked: Asked) -> None:
     if asked.as_json:
         from tfjob.serve.client import to_json
 
-        found = {name: to_json(array) for name, array in outputs.items()}
-        print_object("Prediction", {"model": model.name, "signature": signature.name, "outputs": found}, "json")
+        _print_json(model, signature, {name: to_json(array) for name, array in outputs.items()})
         return
     from tfjob.serve.answers import answers, bars
 
@@ -139,6 +139,10 @@ def _ask(model: Model, asked: Asked) -> None:
         click.echo(f"it is a {one}" if asked.image else str(one))
         for line in bars(given, number) if asked.image else ():
             click.echo(f"  {line}")
+
+
+def _print_json(model: Model, signature: Signature, outputs: dict[str, Any]) -> None:
+    print_object("Prediction", {"model": model.name, "signature": signature.name, "outputs": outputs}, "json")
 
 
 def _only_input(signature: Signature) -> str:
@@ -160,8 +164,8 @@ def _array(signature: Signature, asked: Asked) -> Array:
 
     try:
         array = np.load(asked.file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InvalidRequest(f"{asked.file} is not an array: {error}", "Write it with numpy.save.") from None
+    except (ValueError, EOFError):
+        raise InvalidRequest(f"{asked.file} is not an array of numpy", "Write it with numpy.save.") from None
     if not isinstance(array, np.ndarray):
         raise InvalidRequest(f"{asked.file} contains several arrays", "Write one array with numpy.save.")
     wanted = NUMPY.get(spec.dtype)
@@ -182,7 +186,6 @@ def _test(model: Model, signature: Signature, asked: Asked) -> None:
         part = slice(start, start + BATCH)
         wrong += int((ask(model, signature, images[part], asked.scale).classes != labels[part]).sum())
     if asked.as_json:
-        found = {"model": model.name, "signature": signature.name, "images": len(images), "wrong": wrong}
-        print_object("Prediction", found, "json")
+        _print_json(model, signature, {"images": len(images), "wrong": wrong})
     else:
         click.echo(f"{len(images)} images, error rate {wrong / len(images):.1%}")
