@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+import uvloop
+
 from tfjob.errors import UserError
 from tfjob.serve import config, config_files, grpc_server, rest_server
 from tfjob.serve.config import Batching, ModelConfig, ServerConfig
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         for warning in parsed.warnings:
             log.warning("%s", warning)
         _allow_many_connections()
-        asyncio.run(Server(parsed.config).run())
+        uvloop.run(Server(parsed.config).run())
     except (UserError, Status) as error:
         message, hint = error.message, getattr(error, "hint", "")
         print(f"error: {message}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr)
