@@ -1,1 +1,248 @@
-"""TensorFlow's C library through ctypes: load a SavedModel, run it, close it."""
+"""TensorFlow's C library through ctypes: load a SavedModel, run it, close it. No other module calls C.
+
+Python's TensorFlow is not imported: that takes seconds of CPU and 145 MB more, and its calls cost twice as much.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tfjob.errors import UserError
+from tfjob.serve import protos
+from tfjob.serve.errors import BY_NUMBER, Code, Status, invalid
+from tfjob.serve.tensors import NUMPY, STRING, Array
+
+LIBRARIES = ("libtensorflow_cc", "libtensorflow_framework")
+STRING_SIZE = 24
+"""Bytes of a TF_TString."""
+
+
+class Engine(Protocol):
+    """What runs a model. `run` may be called by several threads at once; nothing may run when `close` is called."""
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:
+        """Feed tensors by their names in the graph and return others; raise Status."""
+
+    def close(self) -> None:
+        """Free the model's memory."""
+
+
+class MissingTensorFlow(UserError):
+    """The library that runs models is not installed, or does not have what the server calls."""
+
+    advice = "install it with: pip install 'tfjob[serve,tensorflow]'"
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [("operation", c_void_p), ("index", c_int)]
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p)]
+
+
+_LONG_CALLS: dict[str, tuple[Any, ...]] = {
+    "TF_LoadSessionFromSavedModel": (
+        c_void_p, c_void_p, c_void_p, c_char_p, POINTER(c_char_p), c_int, c_void_p, POINTER(_Buffer), c_void_p,
+    ),
+    "TF_SessionRun": (
+        None, c_void_p, c_void_p, POINTER(_Output), POINTER(c_void_p), c_int, POINTER(_Output), POINTER(c_void_p),
+        c_int, POINTER(c_void_p), c_int, c_void_p, c_void_p,
+    ),
+    "TF_CloseSession": (None, c_void_p, c_void_p),
+    "TF_DeleteSession": (None, c_void_p, c_void_p),
+    "TF_DeleteGraph": (None, c_void_p),
+}  # fmt: skip
+"""The result and the arguments of each function; other threads run during these."""
+_SHORT_CALLS: dict[str, tuple[Any, ...]] = {
+    "TF_NewStatus": (c_void_p,),
+    "TF_DeleteStatus": (None, c_void_p),
+    "TF_GetCode": (c_int, c_void_p),
+    "TF_Message": (c_char_p, c_void_p),
+    "TF_NewSessionOptions": (c_void_p,),
+    "TF_SetConfig": (None, c_void_p, c_char_p, c_size_t, c_void_p),
+    "TF_DeleteSessionOptions": (None, c_void_p),
+    "TF_NewGraph": (c_void_p,),
+    "TF_GraphOperationByName": (c_void_p, c_void_p, c_char_p),
+    "TF_OperationNumOutputs": (c_int, c_void_p),
+    "TF_AllocateTensor": (c_void_p, c_int, POINTER(c_int64), c_int, c_size_t),
+    "TF_DeleteTensor": (None, c_void_p),
+    "TF_TensorData": (c_void_p, c_void_p),
+    "TF_TensorByteSize": (c_size_t, c_void_p),
+    "TF_NumDims": (c_int, c_void_p),
+    "TF_Dim": (c_int64, c_void_p, c_int),
+    "TF_TensorType": (c_int, c_void_p),
+    "TF_StringInit": (None, c_void_p),
+    "TF_StringCopy": (None, c_void_p, c_char_p, c_size_t),
+    "TF_StringGetDataPointer": (c_void_p, c_void_p),
+    "TF_StringGetSize": (c_size_t, c_void_p),
+    "TF_StringDealloc": (None, c_void_p),
+}
+"""Functions that are faster than giving other threads a turn, and waiting for one's own."""
+
+
+@functools.cache
+def _library() -> Any:
+    """Return TensorFlow's C functions, without the prefix `TF_`; raise MissingTensorFlow."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a warning for each bad request would fill the log
+    spec = importlib.util.find_spec("tensorflow")
+    folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+    if folder is None:
+        raise MissingTensorFlow("A model needs TensorFlow's libraries, but TensorFlow is not installed.")
+    # Not RTLD_GLOBAL: the OpenSSL of TensorFlow would replace Python's and crash the process.
+    paths = [path for stem in LIBRARIES for path in sorted(folder.glob(f"{stem}.*"))[:1]]
+    functions: dict[str, Any] = {}
+    for kind, calls in ((ctypes.CDLL, _LONG_CALLS), (ctypes.PyDLL, _SHORT_CALLS)):
+        libraries = [kind(str(path), mode=ctypes.RTLD_LOCAL) for path in paths]
+        for name, (result, *arguments) in calls.items():
+            function = next((getattr(one, name) for one in libraries if hasattr(one, name)), None)
+            if function is None:
+                found = ", ".join(path.name for path in paths) or "no library"
+                raise MissingTensorFlow(f"The installed TensorFlow has no {name} ({folder}: {found}).")
+            function.restype, function.argtypes = result, arguments
+            functions[name.removeprefix("TF_")] = function
+    return type("Library", (), {name: staticmethod(function) for name, function in functions.items()})
+
+
+class _Session:
+    """A SavedModel in a session of TensorFlow."""
+
+    def __init__(self, folder: Path, tags: Sequence[str], session_config: bytes) -> None:
+        tf = self._tf = _library()
+        self._plans: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Any, Any]] = {}
+        self._graph = tf.NewGraph()
+        options = tf.NewSessionOptions()
+        names = (c_char_p * len(tags))(*[tag.encode() for tag in tags])
+        try:
+            if session_config:
+                self._checked(tf.SetConfig, options, session_config, len(session_config))
+            # No buffer for the meta graph: savedmodel.py reads signatures from the file.
+            self._session = self._checked(
+                tf.LoadSessionFromSavedModel, options, None, os.fsencode(folder), names, len(tags), self._graph, None
+            )
+        except Status:
+            tf.DeleteGraph(self._graph)
+            raise
+        finally:
+            tf.DeleteSessionOptions(options)
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:
+        tf = self._tf
+        key = (tuple(feeds), tuple(fetches))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = (self._outputs(key[0]), self._outputs(key[1]))
+        given = (c_void_p * len(feeds))()
+        found = (c_void_p * len(fetches))()
+        try:
+            for place, array in enumerate(feeds.values()):
+                given[place] = self._tensor(array)
+            counts = len(feeds), len(fetches)
+            self._checked(
+                tf.SessionRun, self._session, None, plan[0], given, counts[0], plan[1], found, counts[1], None, 0, None
+            )
+            return [self._array(tensor) for tensor in found if tensor]
+        finally:
+            for tensor in given:
+                self._free(tensor)
+            for tensor in found:
+                if tensor:
+                    tf.DeleteTensor(tensor)
+
+    def close(self) -> None:
+        for function in (self._tf.CloseSession, self._tf.DeleteSession):
+            self._checked(function, self._session)
+        self._tf.DeleteGraph(self._graph)
+        return_memory()
+
+    def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function whose last argument is a status, and raise that."""
+        tf = self._tf
+        status = tf.NewStatus()
+        try:
+            result = function(*arguments, status)
+            if code := tf.GetCode(status):
+                message = tf.Message(status).decode(errors="replace")
+                raise Status(BY_NUMBER.get(code, Code.UNKNOWN), message)
+            return result
+        finally:
+            tf.DeleteStatus(status)
+
+    def _outputs(self, names: Sequence[str]) -> Any:
+        """Find tensors by names such as `Identity:0` in the graph."""
+        outputs = (_Output * len(names))()
+        for place, name in enumerate(names):
+            operation, _, index = name.partition(":")
+            pointer = self._tf.GraphOperationByName(self._graph, operation.encode())
+            if not pointer or int(index or 0) >= self._tf.OperationNumOutputs(pointer):
+                raise invalid(f"The signature names the tensor {name}, which is not in the graph.")
+            outputs[place] = _Output(pointer, int(index or 0))
+        return outputs
+
+    def _tensor(self, array: Array) -> int:
+        """Copy an array into a tensor: kernels may keep a tensor for longer than the call."""
+        tf = self._tf
+        dims = (c_int64 * array.ndim)(*array.shape)
+        size = STRING_SIZE * array.size if array.dtype.hasobject else array.nbytes
+        tensor: int = tf.AllocateTensor(_NUMBERS[array.dtype], dims, array.ndim, size)
+        data = tf.TensorData(tensor)
+        if array.dtype.hasobject:
+            for place, value in enumerate(array.ravel().tolist()):
+                tf.StringInit(data + place * STRING_SIZE)
+                tf.StringCopy(data + place * STRING_SIZE, value, len(value))
+        elif size:
+            # Not numpy.ascontiguousarray, which turns a scalar into an array of one element.
+            whole = array if array.flags.c_contiguous else array.copy()
+            ctypes.memmove(data, whole.ctypes.data, size)
+        return tensor
+
+    def _free(self, tensor: int | None) -> None:
+        """Delete a tensor of ours; TensorFlow does not free the strings of one that it has not made."""
+        tf = self._tf
+        if not tensor:
+            return
+        if tf.TensorType(tensor) == _STRING_NUMBER:
+            data = tf.TensorData(tensor)
+            for place in range(tf.TensorByteSize(tensor) // STRING_SIZE):
+                tf.StringDealloc(data + place * STRING_SIZE)
+        tf.DeleteTensor(tensor)
+
+    def _array(self, tensor: int) -> Array:
+        tf = self._tf
+        shape = [tf.Dim(tensor, axis) for axis in range(tf.NumDims(tensor))]
+        number, data, size = tf.TensorType(tensor), tf.TensorData(tensor), tf.TensorByteSize(tensor)
+        if number == _STRING_NUMBER:
+            places = range(data, data + size, STRING_SIZE) if size else ()
+            values = np.empty(len(places), object)
+            values[:] = [ctypes.string_at(tf.StringGetDataPointer(at), tf.StringGetSize(at)) for at in places]
+            return values.reshape(shape)
+        dtype = _TYPES.get(number)
+        if dtype is None:
+            raise invalid(f"The output type {protos.DATA_TYPE_NAMES.get(number, number)} is not supported.")
+        return np.frombuffer(ctypes.string_at(data, size), dtype).reshape(shape)
+
+
+_TYPES = {protos.DATA_TYPES[name]: dtype for name, dtype in NUMPY.items()}
+_NUMBERS = {dtype: number for number, dtype in _TYPES.items()}
+_STRING_NUMBER = protos.DATA_TYPES[STRING]
+
+
+def load(folder: Path, tags: Sequence[str] = ("serve",), session_config: bytes = b"") -> Engine:
+    """Load a SavedModel; `session_config` is a serialized ConfigProto. Raise Status or MissingTensorFlow."""
+    return _Session(folder, tags, session_config)
+
+
+def return_memory() -> None:
+    """Give memory that was freed back to the system, where the C library can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)

@@ -1,1 +1,0 @@
-"""The messages of TensorFlow Serving, in a pool of their own."""
