@@ -76,7 +76,7 @@ def resolve(
             f"Give the container a command, or add one for the image to {entry.file}:\n"
             f'[images."{entry.name}"]\ncommand = ["python", "main.py"]',
         )
-    interpreter = _serving_interpreter() if server == servers.MODEL_SERVER else _interpreter(entry, python, project)
+    interpreter = serving_interpreter() if server == servers.MODEL_SERVER else _interpreter(entry, python, project)
     module = servers.TENSORBOARD if server == servers.TENSORBOARD else module
     if module:
         interpreter = interpreter_with(module, interpreter, _has_module_remembered)
@@ -104,7 +104,7 @@ def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str,
     return words
 
 
-def _serving_interpreter() -> Path:
+def serving_interpreter() -> Path:
     """Return our own interpreter. Raises ImageError if it cannot run the model server."""
     if missing := [one for one in _SERVING_MODULES if not _is_installed(one)]:
         hint = f"Install it: {sys.executable} -m pip install 'tfjob[serve,tensorflow]'"
