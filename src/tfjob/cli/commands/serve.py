@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
     from tfjob.launch.local import LocalJobs
     from tfjob.serve.deploy import Serving
+    from tfjob.serve.request import ServeRequest
 
 START = "start"
 HOST = "127.0.0.1"
 METRICS = "/monitoring/prometheus/metrics"
 PORT = WholeNumber(min=1, max=65535)
-MANIFEST = "the generated manifest"
 
 
 class ServeGroup(click.Group):
@@ -47,22 +46,6 @@ def serve() -> None:
 
     `tfjob serve JOB` is short for `tfjob serve start JOB`; `tfjob serve start --help` lists the options.
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What to serve, from the options of `tfjob serve start`."""
-
-    source: str
-    name: str
-    server_name: str
-    model_path: str
-    port: int
-    rest_port: int
-    server: str
-    image: str
-    replicas: int | None
-    namespace: str
 
 
 @serve.command(START)
@@ -94,23 +77,21 @@ def start(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **optio
     served without a restart. On this machine, `tfjob ps`, `logs` and `stop` work as for jobs, and the ports are those
     of 127.0.0.1. Ctrl-C stops the server, and `tfjob resume` continues it. On a cluster, the server keeps running.
     """
-    asked = Asked(**options)
-    if asked.port == asked.rest_port:
-        raise InvalidRequest(f"--port and --rest-port are both {asked.port}", "Choose two different ports.")
+    from tfjob.serve.request import ServeRequest
+
+    request = ServeRequest(**options)
+    request.check(cluster=on.cluster)
     mode = "dry-run" if dry_run else "detach" if detach else "plain" if plain else "attach"
-    return _start_there(asked, on, mode, output) if on.cluster else _start_here(asked, mode, output)
+    return _start_there(request, on, mode, output) if on.cluster else _start_here(request, mode, output)
 
 
-def _start_here(asked: Asked, mode: str, output: str) -> int:
-    given = {"--server": asked.server, "--image": asked.image, "--replicas": asked.replicas}
-    if only_there := next((name for name, value in given.items() if value), ""):
-        raise InvalidRequest(f"{only_there} only applies to a cluster, not to this machine", "Leave it out.")
+def _start_here(request: ServeRequest, mode: str, output: str) -> int:
     probe_machine()
     from tfjob.launch import local
-    from tfjob.launch.request import Request
+    from tfjob.serve.request import launch_request, serving_here
 
-    serving, note = _serving_here(asked)
-    prepared = local.prepare(Request(file=MANIFEST, namespace=asked.namespace, text=_yaml(serving)))
+    serving, note = serving_here(request)
+    prepared = local.prepare(launch_request(serving))
     exit_codes.print_warnings(prepared.warnings)
     for text in filter(None, (*prepared.notes, note)):
         click.echo(text, err=True)
@@ -121,31 +102,6 @@ def _start_here(asked: Asked, mode: str, output: str) -> int:
         return exit_codes.SUCCEEDED
     with _names(serving):
         return _detach(prepared, serving, output) if mode == "detach" else _attach(prepared, serving, mode, output)
-
-
-def _serving_here(asked: Asked) -> tuple[Serving, str]:
-    """Return what to serve on this machine, and a note about it."""
-    from tfjob.api.servers import MODEL_SERVER, command_of
-    from tfjob.local.inputs.images import serving_interpreter
-    from tfjob.local.state.home import find_home
-    from tfjob.serve.deploy import Serving, name_for
-    from tfjob.serve.sources import local_source
-
-    command = command_of(MODEL_SERVER, str(serving_interpreter()))
-    with open_backend(On(), asked.namespace, write=False) as there:
-        source = local_source(there, asked.source, asked.model_path, find_home(os.environ).path)
-    model = asked.name or source.model
-    serving = Serving(
-        name=asked.server_name or name_for(model),
-        model=model,
-        base_path=source.base_path,
-        namespace=asked.namespace or "default",
-        port=asked.port,
-        rest_port=asked.rest_port,
-        command=command,
-        is_local=True,
-    )
-    return serving, source.note
 
 
 def _attach(prepared: LocalJobs, serving: Serving, mode: str, output: str) -> int:
@@ -222,32 +178,20 @@ class LiveLine:
             return body
 
 
-def _start_there(asked: Asked, on: On, mode: str, output: str) -> int:
-    from tfjob.serve.deploy import IMAGES, Serving, documents, name_for
+def _start_there(request: ServeRequest, on: On, mode: str, output: str) -> int:
+    from tfjob.serve.deploy import documents
+    from tfjob.serve.request import serving_there
     from tfjob.serve.rollouts import apply
-    from tfjob.serve.sources import cluster_source
 
-    with open_cluster_backend(on, asked.namespace) as there:
-        source = cluster_source(there, asked.source, asked.model_path)
-        model = asked.name or source.model
-        serving = Serving(
-            name=asked.server_name or name_for(model),
-            model=model,
-            base_path=source.base_path,
-            namespace=there.namespace,
-            port=asked.port,
-            rest_port=asked.rest_port,
-            replicas=asked.replicas,
-            image=asked.image or IMAGES[asked.server or "tensorflow"],
-            volume=source.volume,
-        )
+    with open_cluster_backend(on, request.namespace) as there:
+        serving = serving_there(request, there)
         if mode == "dry-run":
-            _print_objects(documents(serving), output)
+            _print_objects(serving, output)
             return exit_codes.SUCCEEDED
         apply(there, documents(serving))
         options = there.options
     if output != "text":
-        _print_objects(documents(serving), output)
+        _print_objects(serving, output)
     elif is_quiet():
         click.echo(serving.name)
     else:
@@ -358,20 +302,14 @@ def _report(name: str, done: str, output: str) -> None:
         click.echo(f"{name} was {done}")
 
 
-def _yaml(serving: Serving) -> str:
-    from tfjob.api.text.writer import plain_yaml
+def _print_objects(serving: Serving, output: str) -> None:
     from tfjob.serve.deploy import documents
+    from tfjob.serve.request import manifest
 
-    return plain_yaml(documents(serving))
-
-
-def _print_objects(documents: Sequence[dict[str, Any]], output: str) -> None:
     if output == "json":
-        print_document({"apiVersion": "v1", "kind": "List", "items": list(documents)}, output)
-        return
-    from tfjob.api.text.writer import plain_yaml
-
-    click.echo(plain_yaml(documents), nl=False)
+        print_document({"apiVersion": "v1", "kind": "List", "items": list(documents(serving))}, output)
+    else:
+        click.echo(manifest(serving), nl=False)
 
 
 @contextmanager
