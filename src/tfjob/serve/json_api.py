@@ -4,7 +4,7 @@
 2. `predict_inputs(document, signature)` returns arrays, and whether the request has rows (`instances`).
 3. `predict_reply(outputs, has_rows)` returns the body of the reply.
 
-`examples`, `classify_reply` and `regress_reply` do the same for the other two methods. All errors are `Status`.
+For the other two methods there are `examples`, `classify_reply` and `regress_reply`. All errors are `Status`.
 """
 
 from __future__ import annotations
@@ -24,29 +24,19 @@ from numpy.typing import NDArray
 from tfjob.serve import protos
 from tfjob.serve.errors import Code, invalid
 from tfjob.serve.savedmodel import Signature, TensorSpec
+from tfjob.serve.tensors import NUMPY
 
 Array = NDArray[Any]
 Document = dict[str, Any]
 
-Kinds = frozenset[type]
-INTEGER, NUMBER, BOOLEAN = Kinds({int}), Kinds({int, float}), Kinds({bool})
-STRING = Kinds({str, dict})
-TYPES: dict[str, tuple[Any, Kinds]] = {
-    "DT_FLOAT": (np.float32, NUMBER),
-    "DT_DOUBLE": (np.float64, NUMBER),
-    "DT_HALF": (np.float16, NUMBER),
-    "DT_INT8": (np.int8, INTEGER),
-    "DT_INT16": (np.int16, INTEGER),
-    "DT_INT32": (np.int32, INTEGER),
-    "DT_INT64": (np.int64, INTEGER),
-    "DT_UINT8": (np.uint8, INTEGER),
-    "DT_UINT16": (np.uint16, INTEGER),
-    "DT_UINT32": (np.uint32, INTEGER),
-    "DT_UINT64": (np.uint64, INTEGER),
-    "DT_BOOL": (np.bool_, BOOLEAN),
-    "DT_STRING": (np.object_, STRING),
+KINDS: dict[str, set[type]] = {
+    "f": {int, float},
+    "i": {int},
+    "u": {int},
+    "b": {bool},
+    "O": {str, dict},
 }
-"""The types that JSON can express, as numpy types and types of JSON values; strings are arrays of bytes objects."""
+"""The types of JSON values by kind of numpy type: those that JSON can express."""
 JSON_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a number with a fraction or exponent"}
 JSON_NAMES |= {dict: "an object", list: "a list", type(None): "null"}
 MOST_DIMENSIONS = 32
@@ -54,8 +44,6 @@ LONGEST_QUOTE = 100
 """Characters of a value that an error message repeats."""
 SPECIAL_NUMBERS = (b"NaN", b"Infinity")
 INT64 = range(-(1 << 63), 1 << 63)
-ARRAYS = tuple(np.dtype(target) for target, _ in TYPES.values())
-"""The types of outputs that JSON can express."""
 
 
 # --- requests ---
@@ -98,12 +86,13 @@ def examples(document: Document) -> list[bytes]:
 
 def array(value: Any, spec: TensorSpec, name: str) -> Array:
     """Return a JSON value, a scalar or nested lists, as an array of the type of an input."""
-    if spec.dtype not in TYPES:
+    target = NUMPY.get(spec.dtype)
+    if target is None or target.kind not in KINDS:
         raise invalid(f"input '{name}' has the type {spec.dtype}, which JSON cannot express; use gRPC")
-    target, allowed = TYPES[spec.dtype]
     shape, leaves, kinds = _flatten(value, name)
-    if target is np.object_:
+    if target.kind == "O":
         return strings(leaves, f"input '{name}'").reshape(shape)
+    allowed = KINDS[target.kind]
     if not kinds <= allowed:
         wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
         raise invalid(f"input '{name}': {quote(wrong)} is {JSON_NAMES[type(wrong)]}, expected {spec.dtype}")
@@ -326,7 +315,7 @@ def value(name: str, output: Array) -> Any:
     """Return what JSON writes for an output; bytes are text, or base64 if the name of the output ends in `_bytes`."""
     if output.dtype.kind == "O":
         return _texts(name, output)
-    if output.dtype not in ARRAYS:
+    if output.dtype.kind not in KINDS:
         raise invalid(f"output '{name}' has the type {output.dtype}, which JSON cannot express; use gRPC")
     if not output.ndim:
         return output[()]

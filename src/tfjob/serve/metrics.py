@@ -116,9 +116,9 @@ class Metrics:
             self._batches.add((model,), rows)
 
     def load(self, path: str, status: str, seconds: float) -> None:
-        """Count an attempt to load a version; `status` is success or fail."""
+        """Count an attempt to load a version."""
         with self._lock:
-            self._load_attempts.add((path, status))
+            self._load_attempts.add((path, "success" if status == "OK" else "fail"))
             self._load_latency.add((path,), seconds * 1e6)
 
     def warmup(self, path: str, status: str, seconds: float) -> None:

@@ -10,6 +10,7 @@ from support.golden import Wording
 from tfjob.serve import json_api, protos
 from tfjob.serve.errors import Code, Status
 from tfjob.serve.savedmodel import Signature, TensorSpec
+from tfjob.serve.tensors import NUMPY
 
 
 def signature(defaults: dict[str, bytes] | None = None, **inputs: str) -> Signature:
@@ -63,9 +64,10 @@ def test_rows_are_known_from_their_key() -> None:
 
 
 def test_arrays_have_the_type_of_the_input() -> None:
-    for name, (target, _) in json_api.TYPES.items():
+    for name, target in NUMPY.items():
         given = {"DT_STRING": ["a"], "DT_BOOL": [True]}.get(name, [1])
-        assert json_api.array(given, TensorSpec("x:0", name, None), "x").dtype == target
+        if not name.startswith("DT_COMPLEX"):
+            assert json_api.array(given, TensorSpec("x:0", name, None), "x").dtype == target
 
 
 DEEP = 40

@@ -53,7 +53,7 @@ def test_every_count_is_on_the_page() -> None:
     metrics.examples("m", 32)
     metrics.queued(0.25)
     metrics.batch("m", 8)
-    metrics.load("/m/1", "success", 2.0)
+    metrics.load("/m/1", "OK", 2.0)
     metrics.warmup("/m/1", "OK", 0.1)
     page = metrics.page().splitlines()
     for line in (
