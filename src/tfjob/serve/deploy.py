@@ -152,6 +152,8 @@ def _container(serving: Serving) -> Object:
         ],
         "readinessProbe": {
             "httpGet": {"path": path, "port": REST},
+            # Before that, no server on this machine is ready, and each failure would be reported.
+            "initialDelaySeconds": 2 if serving.is_local else 0,
             "periodSeconds": 1 if serving.is_local else 2,
             "timeoutSeconds": 5,
         },

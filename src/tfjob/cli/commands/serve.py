@@ -14,8 +14,17 @@ import click
 
 from tfjob.cli import exit_codes
 from tfjob.cli.completion import JOB
-from tfjob.cli.context import On, WholeNumber, find_job, is_quiet, job_options, open_backend, open_cluster_backend
-from tfjob.cli.output import print_document, print_list, print_object
+from tfjob.cli.context import (
+    On,
+    WholeNumber,
+    find_job,
+    is_quiet,
+    job_options,
+    open_backend,
+    open_cluster_backend,
+    place_options,
+)
+from tfjob.cli.output import print_document, print_list
 from tfjob.errors import InvalidRequest
 from tfjob.launch.target import probe_machine
 
@@ -241,20 +250,20 @@ def status(name: str, on: On, namespace: str, output: str) -> int:
 
 @serve.command()
 @click.argument("name")
-@job_options
-def stop(name: str, on: On, namespace: str, output: str) -> int:
+@place_options
+def stop(name: str, on: On, namespace: str) -> int:
     """Stop a model server. On a cluster, this deletes its Deployment and its Service."""
     from tfjob.serve import rollouts
 
     if on.cluster:
         with open_cluster_backend(on, namespace) as there:
             rollouts.remove(there, name)
-        _report(name, "deleted", output)
+        click.echo(f"{name} was deleted")
         return exit_codes.SUCCEEDED
     with open_backend(on, namespace, write=True) as machine:
         record = machine.suspend(_served(find_job(machine, name)), "Stopped")
         machine.wait_until_stopped(record)
-    _report(name, "stopped", output)
+    click.echo(f"{name} was stopped. To continue it: tfjob resume {name}{record.options}")
     return exit_codes.SUCCEEDED
 
 
@@ -262,8 +271,8 @@ def stop(name: str, on: On, namespace: str, output: str) -> int:
 @click.argument("name")
 @click.option("--replicas", type=WholeNumber(min=0), metavar="N", help="Number of pods.")
 @click.option("--image", default="", metavar="IMAGE", help="Image of the server (on a cluster only).")
-@job_options
-def update(name: str, replicas: int | None, image: str, on: On, namespace: str, output: str) -> int:
+@place_options
+def update(name: str, replicas: int | None, image: str, on: On, namespace: str) -> int:
     """Change the number of pods of a model server, or its image.
 
     A new image replaces the pods one by one. Each old pod keeps serving until a new one has loaded the model.
@@ -283,7 +292,7 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str, 
         with open_backend(on, namespace, write=True) as machine:
             counts = {"replicas": replicas}
             machine.change(_served(find_job(machine, name)), lambda stored: scaled(stored, counts))
-    _report(name, "updated", output)
+    click.echo(f"{name} was updated")
     return exit_codes.SUCCEEDED
 
 
@@ -293,13 +302,6 @@ def _served(record: Record) -> Record:
     if MODEL not in record.object.metadata.annotations:
         raise InvalidRequest(f"{record.id} is not a model server", "To list them: tfjob serve status")
     return record
-
-
-def _report(name: str, done: str, output: str) -> None:
-    if output != "text":
-        print_object("ModelServerChange", {"name": name, "change": done}, output)
-    else:
-        click.echo(f"{name} was {done}")
 
 
 def _print_objects(serving: Serving, output: str) -> None:
