@@ -13,8 +13,6 @@ from typing import Any
 
 TENSORBOARD, MODEL_SERVER = "tensorboard", "tensorflow_model_server"
 MODEL_SERVER_MODULE = "tfjob.serve"
-MODEL_SERVER_PORTS = ("--port=8500", "--rest_api_port=8501")
-"""What the entry point of TensorFlow Serving's image passes before the arguments of the container."""
 MODEL_SERVER_ENV = {"MODEL_NAME": "model", "MODEL_BASE_PATH": "/models"}
 """The environment of TensorFlow Serving's image."""
 _SERVING_IMAGES = re.compile(r"(?:.*/)?(?:tensorflow/serving|[^/:@]*tf-model-server[^/:@]*)(?:[:@].*)?", re.ASCII)
@@ -47,6 +45,13 @@ def has_entry_point(container: Mapping[str, Any]) -> bool:
     """Return whether a container with a server gets its program from the image, instead of naming it."""
     words = container.get("command") or container.get("args") or [""]
     return basename(words[0]) not in (TENSORBOARD, MODEL_SERVER)
+
+
+def entry_arguments(variables: Mapping[str, str]) -> list[str]:
+    """Return what the entry point of TensorFlow Serving's image passes before the arguments of the container."""
+    found = {**MODEL_SERVER_ENV, **variables}
+    name, folder = found["MODEL_NAME"], found["MODEL_BASE_PATH"]
+    return ["--port=8500", "--rest_api_port=8501", f"--model_name={name}", f"--model_base_path={folder}/{name}"]
 
 
 def command_of(server: str, python: str) -> list[str]:

@@ -53,6 +53,13 @@ def test_tensorboard_gets_the_options_that_are_missing(given: list[str], added: 
     assert servers.arguments_of(TENSORBOARD, given) == [*given, *added]
 
 
+def test_the_image_of_tensorflow_serving_takes_the_model_from_the_environment() -> None:
+    ports = ["--port=8500", "--rest_api_port=8501"]
+    assert servers.entry_arguments({}) == [*ports, "--model_name=model", "--model_base_path=/models/model"]
+    given = servers.entry_arguments({"MODEL_NAME": "m", "MODEL_BASE_PATH": "/x"})
+    assert given == [*ports, "--model_name=m", "--model_base_path=/x/m"]
+
+
 def test_the_model_server_gets_the_arguments_as_they_are() -> None:
     assert servers.arguments_of(MODEL_SERVER, ["--port=9000"]) == ["--port=9000"]
     assert servers.command_of(MODEL_SERVER, "/p") == ["/p", "-P", "-m", "tfjob.serve"]

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tfjob.api import servers
+from tfjob.api.servers import has_entry_point
 from tfjob.local.inputs import environment
 from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
 from tfjob.local.state.errors import Refusal
@@ -66,9 +67,8 @@ def resolve(
     configured = find_entry(image, config)
     entry = configured or ImageEntry(name=image, file=Path(PROJECT_FILE))
     server = "" if configured else servers.server_of(container)
-    if server and servers.has_entry_point(container):
-        command = (servers.MODEL_SERVER, *servers.MODEL_SERVER_PORTS)
-        entry = replace(entry, command=command, env=servers.MODEL_SERVER_ENV)
+    if server and has_entry_point(container):
+        entry = replace(entry, env=servers.MODEL_SERVER_ENV)
     if not (container.get("command") or entry.command or entry.args or server):
         name = container.get("name", "")
         raise ImageError(
@@ -97,11 +97,11 @@ def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str,
     """Return the arguments to execute; as on a cluster, `$(VAR)` in those of the image is not expanded."""
     command = [environment.expand(word, variables) for word in container.get("command") or []]
     args = [environment.expand(word, variables) for word in container.get("args") or []]
-    words = command + args if command else runtime.command + (args or runtime.args)
     if runtime.server:
+        given = servers.entry_arguments(variables) + args if has_entry_point(container) else (command + args)[1:]
         own = servers.command_of(runtime.server, str(runtime.python))
-        return own + servers.arguments_of(runtime.server, words[1:])
-    return words
+        return own + servers.arguments_of(runtime.server, given)
+    return command + args if command else runtime.command + (args or runtime.args)
 
 
 def serving_interpreter() -> Path:

@@ -172,10 +172,13 @@ def test_a_virtualenv_needs_no_links(project: Path) -> None:
     assert images.write_links(made, project / "links") is None
 
 
+ENTRY = ["--port=8500", "--rest_api_port=8501", "--model_name=mnist", "--model_base_path=/models/mnist"]
+
+
 def words(container: dict[str, Any], project: Path, text: str = "") -> list[str]:
     """Return the arguments that run a container."""
     runtime = resolve(container, configured(project, text), project)
-    return images.argv(container, runtime, {})
+    return images.argv(container, runtime, {"MODEL_NAME": "mnist"})
 
 
 @pytest.mark.parametrize(
@@ -183,8 +186,8 @@ def words(container: dict[str, Any], project: Path, text: str = "") -> list[str]
     [
         ({"args": ["/usr/bin/tensorflow_model_server", "--port=9000"]}, ["--port=9000"]),
         ({"command": ["tensorflow_model_server"], "args": ["--port=1"]}, ["--port=1"]),
-        ({"image": "tensorflow/serving:2.20.0"}, ["--port=8500", "--rest_api_port=8501"]),
-        ({"image": "tensorflow/serving", "args": ["--v=1"]}, ["--port=8500", "--rest_api_port=8501", "--v=1"]),
+        ({"image": "tensorflow/serving:2.20.0"}, ENTRY),
+        ({"image": "tensorflow/serving", "args": ["--v=1"]}, [*ENTRY, "--v=1"]),
     ],
 )
 def test_the_model_server_of_an_image_is_ours(project: Path, container: dict[str, Any], arguments: list[str]) -> None:
