@@ -40,6 +40,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from tfjob_export import export  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 
@@ -135,7 +136,7 @@ def train(args, cluster, task):
             print(f"step {int(step)}/{args.steps} loss {loss:.4f} accuracy {accuracy:.4f}", flush=True)
 
     if is_chief:
-        print(f"model exported to {export(model, args.output / 'model')}")
+        print(f"model exported to {export_reader(model, args.output / 'model', step)}")
         print(f"test accuracy {test_accuracy(model, args.data):.4f}", flush=True)
         (checkpoints / "finished").touch()
     else:
@@ -215,18 +216,11 @@ def write_scalars(writer, step, **values):
     writer.flush()
 
 
-def export(model, folder):
-    """Write the next version of the SavedModel and return its path; the final name appears only when it is complete."""
-    version = max((int(path.name) for path in folder.glob("[0-9]*")), default=0) + 1
-    unfinished = folder / f"unfinished-{version}"
-
-    @tf.function(input_signature=[tf.TensorSpec([None, 28, 28], tf.uint8, name="images")])
-    def read_digits(images):
-        probabilities = model(images)
-        return {"digits": tf.argmax(probabilities, axis=1), "probabilities": probabilities}
-
-    tf.saved_model.save(model, unfinished, signatures={"serving_default": read_digits})
-    return unfinished.rename(folder / str(version))
+def export_reader(model, folder, step):
+    """Write the next version of the model: it gets images of 0 to 255, and returns digits and their probabilities."""
+    images = tf.TensorSpec([None, 28, 28], tf.uint8)
+    read = {"inputs": {"images": images}, "outputs": lambda p: {"digits": tf.argmax(p, axis=1), "probabilities": p}}
+    return export(model, folder, step=step, **read)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ _HOMES = {
     "tfjob.jobs.backend": ("Line", "NotFound", "Replica"),
     "tfjob.jobs.scale": ("InvalidScale",),
     "tfjob.errors": ("InvalidRequest",),
+    "tfjob.programs.tfjob_export": ("export",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

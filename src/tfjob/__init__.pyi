@@ -14,6 +14,7 @@ from tfjob.jobs.backend import Line as Line
 from tfjob.jobs.backend import NotFound as NotFound
 from tfjob.jobs.backend import Replica as Replica
 from tfjob.jobs.scale import InvalidScale as InvalidScale
+from tfjob.programs.tfjob_export import export as export
 
 __version__: str
 __all__: list[str]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tfjob.serve.config import Latest, ModelConfig, Specific
 
 LARGEST = 2**63 - 1
-LIKE_A_VERSION = re.compile(r"v?\d+(\.\d+)*", re.IGNORECASE)
+LIKE_A_VERSION = re.compile(r"v?[0-9]+(\.[0-9]+)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read_names(names: Iterable[str]) -> Folders:
             if other != name:
                 warnings.append(f"{other} and {name} are the same version: {other} is taken.")
         elif LIKE_A_VERSION.fullmatch(name):
-            warnings.append(f"{name} is not a version, because a version is a whole number such as 1.")
+            warnings.append(f"{name} is not a version: a version is a whole number below 2^63, such as 1.")
     return Folders(found, tuple(warnings))
 
 

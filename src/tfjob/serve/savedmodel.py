@@ -82,7 +82,7 @@ def read(folder: Path, tags: Sequence[str] = ("serve",)) -> SavedModel:
         folder=folder,
         tags=tuple(tags),
         tensorflow_version=graph.meta_info_def.tensorflow_version,
-        signatures={name: _signature(name, graph.signature_def[name]) for name in sorted(graph.signature_def)},
+        signatures={name: signature_of(name, graph.signature_def[name]) for name in sorted(graph.signature_def)},
         size=size,
     )
 
@@ -102,7 +102,7 @@ def missing_files(folder: Path) -> list[str]:
     return missing + [f"variables/{name}" for name in expected if name not in shards]
 
 
-def _signature(name: str, definition: Any) -> Signature:
+def signature_of(name: str, definition: Any) -> Signature:
     return Signature(
         name=name,
         method_name=definition.method_name,

@@ -19,24 +19,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tfjob.api.defaults import training_container
-from tfjob.api.objects import JOB_VOLUME, ObjectMeta, Pod
+from tfjob.api.objects import ObjectMeta, Pod
 from tfjob.api.types import TensorBoard, TFJob
 from tfjob.jobs.backend import Board, NotFound
-from tfjob.kinds import MACHINE_SETTINGS
 from tfjob.local.inputs import environment
-from tfjob.local.inputs.images import chosen_interpreter, interpreter_with, resolve
-from tfjob.local.pod.assembly import Machine, volume_context
-from tfjob.local.run.tensorboard import EVENT_FILES, MODULE, has_no_events, log_folder, real_folder
+from tfjob.local.inputs.images import chosen_interpreter, interpreter_with
+from tfjob.local.jobs.places import find_places
+from tfjob.local.pod.assembly import Machine
+from tfjob.local.run.tensorboard import EVENT_FILES, MODULE, has_no_events, log_folder
 from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Run
-from tfjob.local.volumes import volumes
-from tfjob.plan.build import pods
-from tfjob.plan.build.job_storage import CHECKPOINTS, OUTPUT, similar_names
+from tfjob.plan.build.job_storage import OUTPUT, similar_names
 from tfjob.plan.build.settings import Settings
 from tfjob.plan.build.tensorboard import LOCAL_OPTIONS, LOCAL_PROGRAM, deployment
 from tfjob.plan.facts.conditions import is_finished
-from tfjob.plan.facts.tasks import representative
 
 PROGRAM = f"""
 import ctypes, os, sys
@@ -112,25 +108,10 @@ def find_events(run: Run, job: TFJob, machine: Machine) -> tuple[list[str], bool
     return [str(folder) for folder in found or [*own, *usual]], not found
 
 
-def _folders(run: Run, job: TFJob, machine: Machine) -> tuple[list[Path], list[Path]]:
+def _folders(run: Run, job: TFJob, machine: Machine) -> tuple[Sequence[Path], list[Path]]:
     """Return the folders that belong to a job, and the usual ones in its working folder."""
-    task = representative(job)
-    if task is None:
-        return [], []
-    pod = pods.pod(job, task, 0, MACHINE_SETTINGS)
-    container = training_container({"spec": pod.spec})
-    name = container["name"]
-    variables = environment.resolve(
-        container, pod, references=machine.references, node=machine.node, environ=machine.environ
-    ).declared
-    mounts = volumes.resolve(volume_context(pod, machine, run.folder), {name: variables}).mounts[name]
-    runtime = resolve(container, machine.config, python=machine.python, project=machine.project)
-    work = Path(real_folder(str(runtime.workdir), mounts, machine.project))
-    named = [variables[one] for one in (OUTPUT, CHECKPOINTS) if variables.get(one)]
-    own = [mount.source for mount in mounts if mount.volume == JOB_VOLUME]
-    for folder in (Path(real_folder(str(work / one), mounts, machine.project)) for one in named if "://" not in one):
-        own += [] if any(folder.is_relative_to(known) for known in own) else [folder]
-    return own, [work / one for one in USUAL_FOLDERS]
+    places = find_places(run, job, machine)
+    return (places.own, [places.work / one for one in USUAL_FOLDERS]) if places else ([], [])
 
 
 def _was_written(folder: Path, start: float, end: float) -> bool:
