@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
+from support.kube.kube_files import Authority
 from support.ports import free_port
 from support.serve.models import publish
 from support.serve.server_process import ServerProcess, predict_over_grpc, read_reply, until
@@ -173,25 +178,57 @@ def test_a_file_of_models_with_an_error_ends_the_server(tmp_path: Path) -> None:
     assert str(file) in ended.stderr
 
 
-def held_request(server: ServerProcess, fifo: Path) -> tuple[threading.Thread, list[tuple[int, object]]]:
-    """Start a request that runs until the FIFO is written; return when it runs."""
-    replies: list[tuple[int, object]] = []
-    os.mkfifo(fifo)
-    asking = threading.Thread(target=lambda: replies.append(server.predict("gate", {"inputs": str(fifo)})))
-    asking.start()
-    return asking, replies
+@pytest.mark.parametrize("verify", [False, True])
+def test_tls_protects_both_servers(verify: bool, saved_models: Path, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, client = authority.sign("server", "127.0.0.1"), authority.sign("client")
+    file = tmp_path / "ssl.config"
+    texts = {"server_key": certificate.key, "server_cert": certificate.certificate}
+    if verify:
+        texts["custom_ca"] = authority.pem
+    lines = [f"{name}: {json.dumps(text.decode())}" for name, text in texts.items()]
+    file.write_text("\n".join([*lines, f"client_verify: {str(verify).lower()}"]))
+    base = f"--model_base_path={saved_models / 'half'}"
+    with ServerProcess(tmp_path, base, f"--ssl_config_file={file}") as server:
+        pems = (authority.pem, client.key, client.certificate) if verify else (authority.pem,)
+        with grpc.secure_channel(f"127.0.0.1:{server.port}", grpc.ssl_channel_credentials(*pems)) as channel:
+            assert predict_over_grpc(channel, "default", x=1.0).outputs["y"].float_val == [3.5]
+        context = ssl.create_default_context(cafile=str(authority.file))
+        if verify:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                status_over_tls(server, context)
+            context.load_cert_chain(client.certificate_file, client.key_file)
+        assert status_over_tls(server, context) == 200
+        assert is_open(server.rest_port)
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            server.get("/readyz")
+
+
+def status_over_tls(server: ServerProcess, context: ssl.SSLContext) -> int:
+    connection = http.client.HTTPSConnection("127.0.0.1", server.rest_port, context=context, timeout=60)
+    with closing(connection):
+        connection.request("GET", "/readyz")
+        return read_reply(connection)[0]
 
 
 def test_sigterm_lets_running_requests_finish(saved_models: Path, tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--model_name=gate", f"--model_base_path={saved_models / 'gate'}") as server:
-        asking, replies = held_request(server, tmp_path / "fifo")
-        with (tmp_path / "fifo").open("wb") as gate:  # opens when the model reads
-            server.process.send_signal(signal.SIGTERM)
-            server.wait_for("Stopping")
-            until(lambda: not is_open(server.rest_port) and not is_open(server.port), "closed ports", server.process)
-            gate.write(b"late")
-        asking.join(60)
-        assert replies == [(200, {"outputs": "late"})]
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    flags = ("--model_name=gate", f"--model_base_path={saved_models / 'gate'}", "--enable_model_warmup=false")
+    replies: list[tuple[int, Any]] = []
+    with ServerProcess(tmp_path, *flags) as server:
+        asking = threading.Thread(target=lambda: replies.append(server.predict("gate", {"inputs": str(fifo)})))
+        asking.start()
+        begun = ":tensorflow:serving:batching_session:queuing_latency_count{} 1"
+        until(lambda: begun in server.get("/monitoring/prometheus/metrics")[1], "a running request", server.process)
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: not is_open(server.rest_port) and not is_open(server.port), "closed ports", server.process)
+        assert not replies
+        with fifo.open("wb"):  # the model waits for a writer
+            asking.join(60)
+        # TensorFlow opens a pipe but cannot seek in it: this error is the reply of a model that has run.
+        ((_, reply),) = replies
+        assert "Illegal seek" in reply["error"]
         assert server.process.wait(60) == 0
 
 
