@@ -10,19 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tfjob.serve import call, protos, tensors
 from tfjob.serve.call import Call
 from tfjob.serve.engine import Engine
 from tfjob.serve.errors import Code, Status, invalid
+from tfjob.serve.sample import sample_inputs
 from tfjob.serve.savedmodel import INIT, PREDICT, SavedModel, Signature
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 MOST = 1000
 """Records; TensorFlow Serving refuses longer files."""
-BROKEN = (Code.FAILED_PRECONDITION, Code.NOT_FOUND)
-"""What TensorFlow reports for variables that were not restored; other errors may come from the guessed sizes."""
 DEFAULT = "serving_default"
 
 
@@ -104,19 +101,13 @@ def _signature(model: SavedModel, spec: Any) -> Signature:
 def _run_zeros(model: SavedModel, engine: Engine) -> int:
     count = 0
     for signature in model.signatures.values():
-        specs = signature.inputs
-        is_known = all(spec.dtype in tensors.NUMPY and spec.shape is not None for spec in specs.values())
-        if signature.method_name not in ("", PREDICT) or signature.name == INIT or not is_known:
+        if signature.method_name not in ("", PREDICT) or signature.name == INIT:
             continue
-        inputs = {}
-        for alias, spec in specs.items():
-            shape = [1 if size is None else size for size in spec.shape or ()]
-            dtype = tensors.NUMPY[spec.dtype]
-            inputs[alias] = np.full(shape, b"", object) if dtype.hasobject else np.zeros(shape, dtype)
         try:
-            call.run(engine, Call(signature, inputs, tuple(signature.outputs)))
+            call.run(engine, call.predict(signature, sample_inputs(signature)))
             count += 1
         except Status as status:
-            if status.code in BROKEN:
+            # Variables that were not restored; other errors may come from the sizes and values of the sample.
+            if status.code is Code.FAILED_PRECONDITION:
                 raise
     return count
