@@ -41,6 +41,7 @@ ELSEWHERE = {
     "local/launch/test_local.py": (
         "launch/prepare launch/start launch/target local/jobs/runs local/jobs/submission local/run/pod_folder"
     ),
+    "local/serve/test_serve.py": "serve/request",
     "local/run/test_tree.py": "local/run/driver local/run/lifetime local/state/options",
     "local/sandbox/test_capabilities.py": "local/sandbox/syscalls",
     "local/sandbox/test_supervisor_ends.py": (

@@ -10,6 +10,10 @@ from typing import Any
 from tfjob.api.pod_validation import pod_problems
 from tfjob.api.problems import Path, Problem, invalid_value, problem_at, unsupported_value
 
+API_VERSION = "apps/v1"
+OLDER_VERSIONS = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2")
+"""Versions that Kubernetes 1.16 removed; the first two had a default selector."""
+_REMOVED_FIELD = "rollbackTo"
 RECREATE, ROLLING_UPDATE = "Recreate", "RollingUpdate"
 DEFAULT_STEP = "25%"
 DEFAULT_DEADLINE_SECONDS = 600
@@ -46,6 +50,20 @@ def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     deadline = spec.get("progressDeadlineSeconds", DEFAULT_DEADLINE_SECONDS)
     if 0 <= deadline <= (spec.get("minReadySeconds") or 0):
         yield invalid_value(("spec", "progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
+
+
+def as_present(older: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Deployment of an older version as one of `apps/v1`, with the selector that was the default."""
+    spec = older.get("spec")
+    if not isinstance(spec, Mapping):
+        return {**older, "apiVersion": API_VERSION}
+    spec = {name: value for name, value in spec.items() if name != _REMOVED_FIELD}
+    labels = spec.get("template")
+    for name in ("metadata", "labels"):
+        labels = labels.get(name) if isinstance(labels, Mapping) else None
+    if spec.get("selector") is None and labels:
+        spec["selector"] = {"matchLabels": labels}
+    return {**older, "apiVersion": API_VERSION, "spec": spec}
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

@@ -32,6 +32,7 @@ TALKATIVE = {
     "attach": "Print only the result.",
     "submit": "Print only the job names.",
     "check": "Print only problems.",
+    "serve start": "Print only the result; with --detach only the name of the server.",
     "ps": "Print only the job names.",
     "wait": "Print nothing; use the exit code.",
     "export": "Print only the folder of the new version.",

@@ -95,6 +95,14 @@ EXAMPLES = {
         ("tfjob prune --dry-run", "list what would be deleted"),
         ("tfjob prune --older 7d", "delete runs that ended over a week ago"),
     ),
+    "serve start": (
+        ("tfjob serve mnist", "serve the model of a job"),
+        ("tfjob serve ./models/mnist --port 9001 --rest-port 8502 --detach", "a folder, in the background"),
+        ("tfjob serve mnist --on k8s --replicas 2", "with TensorFlow Serving on a cluster"),
+    ),
+    "serve status": (("tfjob serve status", "list model servers"),),
+    "serve stop": (("tfjob serve stop mnist-serving", "end the server"),),
+    "serve update": (("tfjob serve update mnist-serving --replicas 3 --on k8s", "change the number of pods"),),
     "exec": (
         ("tfjob exec mnist worker-0 -- nvidia-smi", "run a command"),
         ("tfjob exec mnist -- sh", "open a shell in the chief or the first worker"),

@@ -28,7 +28,7 @@ EXTRAS = {
     "tensorboard": ("tensorboard",),
     "kube": ("aiohttp",),
     "operator": ("cryptography", "prometheus_client", "uvloop"),
-    "serve": ("google", "grpc", "grpc_health", "grpc_reflection", "numpy", "orjson"),
+    "serve": ("aiohttp", "grpc", "grpc_health", "grpc_reflection", "google", "numpy", "orjson", "uvloop"),
 }
 """The modules that each extra of the package installs, by import name."""
 

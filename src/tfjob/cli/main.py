@@ -36,6 +36,7 @@ COMMANDS = {
     "predict": Entry("commands.predict", "Ask a served model about an image or an array."),
     "port-forward": Entry("commands.port_forward", "Forward local ports to a job, Deployment, Service or pod."),
     "tensorboard": Entry("commands.tensorboard", "Open TensorBoard for one or more jobs."),
+    "serve": Entry("commands.serve", "Serve a model over gRPC and REST."),
     "wait": Entry("commands.wait", "Wait until jobs reach a state."),
     "stop": Entry("commands.stop", "Stop jobs gracefully; `tfjob resume` continues a job."),
     "suspend": Entry("commands.stop", "Suspend jobs; `tfjob resume` continues a job."),

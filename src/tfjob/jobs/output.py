@@ -132,6 +132,21 @@ KINDS = {
             "status": "Status object of the TFJob.",
         },
     ),
+    "ModelServer": Kind(
+        "A server of a model.",
+        ("serve status",),
+        {
+            "name": "Name of its Deployment and its Service.",
+            "namespace": "Its namespace.",
+            "model": "Name of the model.",
+            "state": "Running, Pending, Suspended or CrashLoopBackOff.",
+            "ready": "Ready pods and wanted pods, such as 1/2.",
+            "image": "Image of its pods; it has no effect on this machine.",
+            "grpc": "Address for gRPC; on a cluster, the name of the Service.",
+            "rest": "Address for REST; on a cluster, the name of the Service.",
+            "versions": "Available versions, the newest first; empty if the server did not answer.",
+        },
+    ),
     "Process": Kind(
         "A replica that would be started.",
         ("run --dry-run",),

@@ -67,6 +67,8 @@ class Request:
     warm: bool | None = None
     share_storage: bool = False
     target: On = field(default_factory=On)
+    text: str = ""
+    """A generated manifest; `file` is then its name in messages."""
 
     @property
     def is_program(self) -> bool:
@@ -114,6 +116,8 @@ def load(request: Request) -> tuple[bytes, Manifest]:
             raise InvalidRequest("-p only applies to manifests", "Put the arguments of the script after --.")
         data = script_manifest(request)
         return data, loader.load(data, request.program, name=request.name, is_generated=True)
+    if request.text:
+        return request.text.encode(), loader.load(request.text, request.file, is_generated=True)
     _refuse_script_options(request.file, replace(request.script, in_image=False))
     return read_manifest(request.file, request.parameters, request.name)
 

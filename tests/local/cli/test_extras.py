@@ -14,6 +14,13 @@ from support.golden import check_golden
 from tfjob.cli import exit_codes
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+IMPORTED = {
+    "grpcio": "grpc",
+    "grpcio_health_checking": "grpc_health",
+    "grpcio_reflection": "grpc_reflection",
+    "protobuf": "google",
+}
+"""The modules of packages with other names."""
 COMMAND = """
 import sys
 sys.modules.update(dict.fromkeys({blocked!r}))
@@ -55,7 +62,7 @@ def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:
     assert exit_codes.EXTRAS.keys() == PROJECT["optional-dependencies"].keys()
     for name, requirements in PROJECT["optional-dependencies"].items():
         brought = {requirement.split(">")[0].replace("-", "_") for requirement in requirements}
-        assert {one for one in brought if not one.startswith("tfjob[")} - {"tensorflow_cpu"} == set(
+        assert {IMPORTED.get(one, one) for one in brought if not one.startswith("tfjob[")} - {"tensorflow_cpu"} == set(
             exit_codes.EXTRAS[name]
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as dataclass_replace
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from tfjob.api.versions.round_trip import apply_notes
 
 DEPLOYMENT = "Deployment"
 _CORE_KINDS = ("ConfigMap", "Secret", "PersistentVolumeClaim", "Service")
-OBJECT_KINDS = {("apps/v1", DEPLOYMENT), *(("v1", kind) for kind in _CORE_KINDS)}
+OBJECT_KINDS = {(deployments.API_VERSION, DEPLOYMENT), *(("v1", kind) for kind in _CORE_KINDS)}
 """The objects that a manifest may contain in addition to jobs, by apiVersion and kind."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -156,6 +157,8 @@ class _Loading:
             self.take_job(part, apply_notes(part.value, READERS[api_version, kind](part.value, part.filled)))
         elif (api_version, kind) in OBJECT_KINDS:
             self.take_object(part)
+        elif kind == DEPLOYMENT and api_version in deployments.OLDER_VERSIONS:
+            self.take_older_deployment(part, api_version)
         else:
             self.refuse_kind(part, api_version, kind)
 
@@ -178,6 +181,13 @@ class _Loading:
         if metadata.get("name"):
             key = (value["kind"], metadata.get("namespace", "default"), metadata["name"])
             self.refuse_twice(part, key)
+
+    def take_older_deployment(self, part: Part, api_version: str) -> None:
+        present = deployments.API_VERSION
+        message = f"Kubernetes no longer serves Deployments of {api_version}; tfjob reads it as {present}"
+        hint = f"write apiVersion: {present}, and a selector with the labels of the template"
+        self.manifest.problems.append(part.located(Problem("", message, hint, warning=True), ("apiVersion",)))
+        self.take_object(dataclass_replace(part, value=deployments.as_present(part.value)))
 
     def refuse_twice(self, part: Part, key: tuple[str, str, str]) -> None:
         if key in self.known:

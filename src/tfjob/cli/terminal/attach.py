@@ -10,6 +10,7 @@ import asyncio
 import math
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,13 @@ LOG_FILE = "controller.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def attach(attached: Attached, output: str, *, plain: bool) -> int:
-    """Show the jobs until they end, and return the worst of their exit codes."""
+def attach(attached: Attached, output: str, *, plain: bool, status: Callable[[], str] = str) -> int:
+    """Show the jobs until they end, and return the worst of their exit codes; the live view also shows `status`."""
     quiet = output != "text" or is_quiet()
     shown = displays(attached.jobs, quiet=quiet)
-    screen = Screen(shown, plain=plain or quiet, hint=DETACHES if attached.detaches else STOPS)
+    hint = DETACHES if attached.detaches else STOPS
+    screen = Screen(shown, plain=plain or quiet)
+    screen.hint = lambda: " · ".join(filter(None, (status(), hint)))
 
     def warn(text: str) -> None:
         screen.post(shown[0].say(text, warning=True))

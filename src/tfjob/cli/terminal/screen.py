@@ -97,10 +97,10 @@ class Screen:
     patience = 1.0
     """Seconds without any reading after which an interrupted run gives up on its reader."""
 
-    def __init__(self, shown: Sequence[Shown], *, plain: bool = False, hint: str = "") -> None:
-        """Show a live view if the output can, unless `plain`; `hint` is its last line."""
+    def __init__(self, shown: Sequence[Shown], *, plain: bool = False) -> None:
+        """Show a live view if the output can, unless `plain`; `hint` returns its last line."""
         self._shown = shown
-        self.hint: Callable[[], str] = lambda: hint
+        self.hint: Callable[[], str] = str
         stream = sys.stdout
         self._writer: Writer | None = None
         self._view: terminal.Terminal | None = None

@@ -213,7 +213,7 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
     except Refusal as refusal:
         yield _refused((*at, "image"), refusal.message, _as_hint(refusal.hint))
     else:
-        yield from _absent_program(container, runtime, at)
+        yield from () if runtime.server else _absent_program(container, runtime, at)
     yield from _resource_problems(container.get("resources") or {}, (*at, "resources"), host)
     yield from _security_problems(container.get("securityContext") or {}, (*at, "securityContext"), host)
     yield from _port_problems(container.get("ports") or [], (*at, "ports"), host)

@@ -3,28 +3,36 @@
 The configuration is searched for an image by its full name, by its name without tag and digest, then by patterns in the
 order of the files. A container with a command needs no entry. It runs in the chosen environment: `--python` of the
 command line, else the nearest `.venv` upward from the manifest, else the interpreter that runs tfjob.
+
+TensorBoard and the model server of TensorFlow Serving run as programs of tfjob, unless the configuration has an entry
+for their image.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tfjob.api import servers
+from tfjob.api.servers import has_entry_point
 from tfjob.local.inputs import environment
 from tfjob.local.state.config import PROJECT_FILE, Config, ConfigError, ImageEntry, upward
 from tfjob.local.state.errors import Refusal
 
 _TAG_OR_DIGEST = re.compile(r"(?::[\w][\w.-]*)?(?:@[\w:+.-]+)?$", re.ASCII)
 _PYTHON_NAMES = ("python", "python3")
+_SERVING_MODULES = ("aiohttp", "google.protobuf", "grpc", "grpc_health", "grpc_reflection", "numpy", "orjson")
+"""What the extra `serve` installs."""
 
 
 class ImageError(Refusal):
@@ -37,7 +45,8 @@ class Runtime:
 
     `command` and `args` are the image's ENTRYPOINT and CMD, as far as the configuration states them. `links` are the
     names of Python that need a link to `python`, because its folder has no such program or a different one. `folders`
-    maps paths of the image to folders of this machine.
+    maps paths of the image to folders of this machine. `server` is the program of tfjob that runs in place of the first
+    word.
     """
 
     python: Path
@@ -47,6 +56,7 @@ class Runtime:
     env: Mapping[str, str]
     links: tuple[str, ...]
     folders: Mapping[str, Path]
+    server: str = ""
 
 
 def resolve(
@@ -54,15 +64,20 @@ def resolve(
 ) -> Runtime:
     """Return the runtime of a container; if only tfjob's own interpreter has a needed `module`, it uses that one."""
     image = container.get("image") or ""
-    entry = find_entry(image, config) or ImageEntry(name=image, file=Path(PROJECT_FILE))
-    if not (container.get("command") or entry.command or entry.args):
+    configured = find_entry(image, config)
+    entry = configured or ImageEntry(name=image, file=Path(PROJECT_FILE))
+    server = "" if configured else servers.server_of(container)
+    if server and has_entry_point(container):
+        entry = replace(entry, env=servers.MODEL_SERVER_ENV)
+    if not (container.get("command") or entry.command or entry.args or server):
         name = container.get("name", "")
         raise ImageError(
             f"container '{name}' has no command, and tfjob does not know what image '{image}' runs",
             f"Give the container a command, or add one for the image to {entry.file}:\n"
             f'[images."{entry.name}"]\ncommand = ["python", "main.py"]',
         )
-    interpreter = _interpreter(entry, python, project)
+    interpreter = serving_interpreter() if server == servers.MODEL_SERVER else _interpreter(entry, python, project)
+    module = servers.TENSORBOARD if server == servers.TENSORBOARD else module
     if module:
         interpreter = interpreter_with(module, interpreter, _has_module_remembered)
     names = {name: interpreter.parent / name for name in _PYTHON_NAMES}
@@ -74,6 +89,7 @@ def resolve(
         env=entry.env,
         links=tuple(name for name, path in names.items() if not (path.exists() and path.samefile(interpreter))),
         folders=_existing_folders(entry),
+        server=server,
     )
 
 
@@ -81,9 +97,29 @@ def argv(container: Mapping[str, Any], runtime: Runtime, variables: Mapping[str,
     """Return the arguments to execute; as on a cluster, `$(VAR)` in those of the image is not expanded."""
     command = [environment.expand(word, variables) for word in container.get("command") or []]
     args = [environment.expand(word, variables) for word in container.get("args") or []]
-    if command:
-        return command + args
-    return runtime.command + (args or runtime.args)
+    if runtime.server:
+        given = servers.entry_arguments(variables) + args if has_entry_point(container) else (command + args)[1:]
+        own = servers.command_of(runtime.server, str(runtime.python))
+        return own + servers.arguments_of(runtime.server, given)
+    return command + args if command else runtime.command + (args or runtime.args)
+
+
+def serving_interpreter() -> Path:
+    """Return our own interpreter. Raises ImageError if it cannot run the model server."""
+    if missing := [one for one in _SERVING_MODULES if not _is_installed(one)]:
+        hint = f"Install it: {sys.executable} -m pip install 'tfjob[serve,tensorflow]'"
+        raise ImageError(f"the model server needs the extra 'serve' of tfjob: {missing[0]} is not installed", hint)
+    if not _is_installed("tensorflow"):
+        hint = f"Install it: {sys.executable} -m pip install 'tfjob[tensorflow]'"
+        raise ImageError(f"the model server needs TensorFlow, which {sys.executable} does not have", hint)
+    return Path(sys.executable)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent package
+        return False
 
 
 def write_links(runtime: Runtime, folder: Path) -> Path | None:

@@ -19,7 +19,7 @@ from tfjob.controller.kind import INTERRUPTED, STOPPED, SUSPEND_REASON, Key
 from tfjob.jobs.backend import is_suspended, summary
 from tfjob.jobs.find import NameInUse
 from tfjob.local.jobs.runs import TYPES, edit_owner, is_cut_off, is_expired, job_of, owner_of
-from tfjob.local.pod.network import Network
+from tfjob.local.pod.network import LOOPBACK, Network, published, taken_host_port
 from tfjob.local.run.driver_lock import is_driven
 from tfjob.local.run.lifetime import Started, keep_objects, remove_run, start_run
 from tfjob.local.state.config import Config
@@ -114,6 +114,7 @@ def refuse_if_taken(home: Home, store: Store, submission: Submission) -> None:
         raise foreign
     for one in submission.services:
         _refuse_service(store, one.metadata, run)
+        _refuse_host_port(store, one)
 
 
 def _is_in_use(run: Run) -> bool:
@@ -185,6 +186,18 @@ def _refuse_service(store: Store, service: ObjectMeta, run: Run | None) -> None:
             if holder is not None and (run is None or holder.uid != run.uid):
                 text = f"Service '{service.name}' already belongs to {holder.id}"
                 raise Refusal(text, f"Rename the Service, or delete that run: {_deletion(holder)}")
+
+
+def _refuse_host_port(store: Store, service: Service) -> None:
+    """Raise Refusal if a port of 127.0.0.1 that a Service needs is taken."""
+    taken = taken_host_port(service)
+    if taken is None:
+        return
+    port, holder = taken
+    for run in store.runs():
+        if is_driven(run) and any(port in published(store, one).values() for one in store.children(Service, run.uid)):
+            holder = run.id
+    raise Refusal(f"port {port} of {LOOPBACK} is in use by {holder}", "Choose another port, or stop that program.")
 
 
 def _deletion(run: Run) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tfjob.api.objects import ObjectMeta, Pod
+from tfjob.api.servers import TENSORBOARD_OPTIONS, TENSORBOARD_PROGRAM
 from tfjob.api.types import TensorBoard, TFJob
 from tfjob.jobs.backend import Board, NotFound
 from tfjob.local.inputs import environment
@@ -31,7 +32,7 @@ from tfjob.local.state.errors import Refusal
 from tfjob.local.state.store import Run
 from tfjob.plan.build.job_storage import OUTPUT, similar_names
 from tfjob.plan.build.settings import Settings
-from tfjob.plan.build.tensorboard import LOCAL_OPTIONS, LOCAL_PROGRAM, deployment
+from tfjob.plan.build.tensorboard import deployment
 from tfjob.plan.facts.conditions import is_finished
 
 PROGRAM = f"""
@@ -43,7 +44,7 @@ except AttributeError:
     pass
 if os.getppid() != parent:
     sys.exit(0)
-{LOCAL_PROGRAM}"""
+{TENSORBOARD_PROGRAM}"""
 HOST = "127.0.0.1"
 URL = re.compile(rf"TensorBoard \S+ at (http://{re.escape(HOST)}:\d+/)")
 USUAL_PORT = 6006
@@ -166,7 +167,7 @@ class Server:
         words = ["--logdir", log_dir, "--host", HOST, "--port", str(port)]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [shown.python, "-c", PROGRAM, str(os.getpid()), *words, *LOCAL_OPTIONS],
+                [shown.python, "-c", PROGRAM, str(os.getpid()), *words, *TENSORBOARD_OPTIONS],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

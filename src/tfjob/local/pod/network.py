@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tfjob.api.objects import OwnerReference, Pod, Service
+from tfjob.api.objects import SAME_PORTS, OwnerReference, Pod, Service
 from tfjob.api.resources import DEPLOYMENTS
 from tfjob.local.sandbox.pod_spec import Level
 from tfjob.local.state import addresses
@@ -80,7 +80,10 @@ class Network:
             return ip, others
 
     def publish(self, service: Service) -> dict[int, int]:
-        """Return the port of 127.0.0.1 for each port of a forwarded Service, and lease those that are missing."""
+        """Return the port of 127.0.0.1 for each port of a forwarded Service, and lease those that are missing.
+
+        A Service with the annotation SAME_PORTS leases none: they must be free while it listens.
+        """
         found = published(self._store, service)
         wanted = told_ports(service)
         missing = [port for port in wanted if port not in found]
@@ -184,10 +187,19 @@ def own_ports(pod: Pod) -> list[int]:
 
 def published(store: Store, service: Service) -> dict[int, int]:
     """Return the leased port of 127.0.0.1 for each port of a forwarded Service that has one."""
+    if SAME_PORTS in service.metadata.annotations:
+        return {port: port for port in told_ports(service)}
     owner, name = service.metadata.owner_references[0].uid, service.metadata.name
     leases = addresses.leases(store.connection, owner)
     address, ports = leases.get(name, ("", {}))
     return dict(leases.get(f"{name}{FOR_BROWSERS}", ("", {}))[1] if address else ports)
+
+
+def taken_host_port(service: Service) -> tuple[int, str] | None:
+    """Return a port that a Service needs at 127.0.0.1 and that another program has, with that program's name."""
+    needed = told_ports(service) if SAME_PORTS in service.metadata.annotations else []
+    taken = next((port for port in needed if not addresses.is_free(LOOPBACK, port)), None)
+    return None if taken is None else (taken, addresses.holder_of(taken) or "another program")
 
 
 def planned(services: Sequence[Service], level: Level) -> list[Peer]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from tfjob.api.objects import Pod, Service
-from tfjob.local.pod.network import LOOPBACK, Network, tcp_ports, told_ports
+from tfjob.local.pod.network import LOOPBACK, Network, taken_host_port, tcp_ports, told_ports
 from tfjob.local.pod.relay import join
 from tfjob.local.state.errors import Refusal
 
@@ -59,6 +59,8 @@ class Services:
         ports = self._ports.setdefault(uid, {})
         if len(ports) < len(told_ports(service)):
             self._network.lease(service)
+            if not ports and (taken := taken_host_port(service)):
+                raise Refusal(f"port {taken[0]} of {LOOPBACK} is in use by {taken[1]}")
             for port, outside in self._network.publish(service).items():
                 if port not in ports:
                     ports[port] = _Port({(LOOPBACK, outside), self._network.at(service, port)})
@@ -66,8 +68,9 @@ class Services:
         for port, forwarded in ports.items():
             found = ((pod, pod.port(targets[port])) for pod in pods)
             forwarded.targets = [self._network.at(pod, number) for pod, number in found if number is not None]
-        if uid not in self._announced and any(forwarded.targets for forwarded in ports.values()):
-            self._announce(service, pods[0])
+        ready = next((pod for pod in pods if pod.is_ready), None)
+        if ready and uid not in self._announced and any(forwarded.targets for forwarded in ports.values()):
+            self._announce(service, ready)
             self._announced.add(uid)
 
 

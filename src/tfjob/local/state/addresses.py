@@ -121,7 +121,7 @@ def is_free(ip: str, port: int) -> bool:
 
 
 def taken_port(port: int) -> tuple[str, str]:
-    holder = _holder_of(port)
+    holder = holder_of(port)
     if port < 1024 and not holder:
         hint = "Use a port from 1024 up in the manifest, or run with --level ports."
         return f"an ordinary user cannot listen on port {port}", hint
@@ -141,7 +141,7 @@ def _spread(seed: str, span: int) -> int:
     return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8]) % span
 
 
-def _holder_of(port: int) -> str:
+def holder_of(port: int) -> str:
     """Return the program that listens on a port, if this user can see it; empty without /proc."""
     tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
     rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]

@@ -18,6 +18,7 @@ from tfjob.api.defaults import training_container
 from tfjob.api.dialect import TF_JOB_NAME_LABEL, origin
 from tfjob.api.names import RUNTIME_ID_LABEL, child_metadata, job_labels, runtime_id, tensorboard_name
 from tfjob.api.objects import NEEDED_MODULE, Deployment, ObjectMeta, Service
+from tfjob.api.servers import TENSORBOARD_OPTIONS, TENSORBOARD_PROGRAM
 from tfjob.api.types import REPLICA_TYPES, TensorBoard, TFJob
 from tfjob.controller.actions import Action, Create, Delete
 from tfjob.controller.kind import Observation
@@ -51,17 +52,6 @@ TensorBoards of all jobs.
 OBJECT_STORES = ("s3://", "gs://")
 STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_", "GCE_METADATA_")
 """Prefixes of environment variables with the address and the credentials of an object store."""
-LOCAL_PROGRAM = """
-import sys, types
-if "://" not in " ".join(sys.argv):
-    # Run without TensorFlow: importing it takes seconds and half a gigabyte.
-    sys.modules["tensorboard.compat.notf"] = types.ModuleType("notf")
-from tensorboard.main import run_main
-sys.argv[0] = "tensorboard"
-run_main()
-"""
-"""The program on this machine. It needs TensorFlow only for folders in object stores."""
-LOCAL_OPTIONS = ("--load_fast=false", "--reload_multifile=true")
 
 
 def steps(job: TFJob, board: Observation, settings: Settings) -> list[Action]:
@@ -96,7 +86,7 @@ def deployment(job: TFJob, settings: Settings) -> Deployment:
     wishes: list[object] = [board.log_dir, board.image, board.volumes, board.volume_mounts]
     if settings.local_tensorboard:
         metadata["annotations"] = {NEEDED_MODULE: "tensorboard"}
-        wishes.append(LOCAL_PROGRAM)
+        wishes.append(TENSORBOARD_PROGRAM)
     spec = {
         "replicas": 1,
         "revisionHistoryLimit": 0,
@@ -143,7 +133,7 @@ def _container(job: TFJob, board: TensorBoard, settings: Settings) -> dict[str, 
 def _command(board: TensorBoard, settings: Settings) -> list[str]:
     where = ["--logdir", board.log_dir, "--port", str(PORT)]
     if settings.local_tensorboard:
-        return ["python", "-c", LOCAL_PROGRAM, *where, "--host", "127.0.0.1", *LOCAL_OPTIONS]
+        return ["python", "-c", TENSORBOARD_PROGRAM, *where, "--host", "127.0.0.1", *TENSORBOARD_OPTIONS]
     # `--bind_all` includes IPv6 but needs TensorBoard 1.15; an image that a job names may be older.
     everywhere = ("--host", "0.0.0.0") if board.image else ("--bind_all",)  # noqa: S104
     return ["tensorboard", *where, *everywhere]

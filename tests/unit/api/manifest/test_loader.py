@@ -256,3 +256,26 @@ def test_a_deployment_is_read_without_a_job() -> None:
 def test_what_is_wrong_with_a_deployment_has_its_place(label: str, field: str, path: str, line: int) -> None:
     (problem,) = load(DEPLOYMENT.replace("LABEL", label).replace("FIELD", field)).problems
     assert (problem.path, problem.line) == (path, line)
+
+
+@pytest.mark.parametrize("version", ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"])
+@pytest.mark.parametrize("selector", ["", "  selector: {matchLabels: {app: web}}\n"])
+def test_a_deployment_of_a_removed_version_is_read_as_one_of_apps_v1(version: str, selector: str) -> None:
+    text = DEPLOYMENT.replace("LABEL", "web").replace("FIELD", "terminationGracePeriodSeconds")
+    text = text.replace("  selector: {matchLabels: {app: web}}\n", f"{selector}  rollbackTo: {{revision: 0}}\n")
+    manifest = load(text.replace("apps/v1", version))
+    ((document, _),) = manifest.deployments
+    assert document["apiVersion"] == "apps/v1"
+    assert document["spec"]["selector"] == {"matchLabels": {"app": "web"}}
+    assert "rollbackTo" not in document["spec"]
+    (warning,) = manifest.problems
+    assert (warning.path, warning.line, warning.warning) == ("apiVersion", 2, True)
+    assert version in warning.message
+
+
+def test_a_removed_version_does_not_hide_what_is_wrong_with_a_deployment() -> None:
+    text = DEPLOYMENT.replace("apps/v1", "extensions/v1beta1").replace("  selector: {matchLabels: {app: web}}\n", "")
+    manifest = load(text.replace("{labels: {app: LABEL}}", "{}").replace("FIELD", "terminationGracePeriodSeconds"))
+    assert [problem.path for problem in manifest.errors] == ["spec.selector"]
+    (problem,) = load("apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: x}\nspec: 3\n").errors
+    assert problem.path == "spec"

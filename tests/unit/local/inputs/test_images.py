@@ -170,3 +170,55 @@ def test_a_virtualenv_needs_no_links(project: Path) -> None:
     made = resolve({"image": "x", "command": ["python"]}, Config(), project, python=Path(sys.executable))
     assert made.links == ()
     assert images.write_links(made, project / "links") is None
+
+
+ENTRY = ["--port=8500", "--rest_api_port=8501", "--model_name=mnist", "--model_base_path=/models/mnist"]
+
+
+def words(container: dict[str, Any], project: Path, text: str = "") -> list[str]:
+    """Return the arguments that run a container."""
+    runtime = resolve(container, configured(project, text), project)
+    return images.argv(container, runtime, {"MODEL_NAME": "mnist"})
+
+
+@pytest.mark.parametrize(
+    ("container", "arguments"),
+    [
+        ({"args": ["/usr/bin/tensorflow_model_server", "--port=9000"]}, ["--port=9000"]),
+        ({"command": ["tensorflow_model_server"], "args": ["--port=1"]}, ["--port=1"]),
+        ({"image": "tensorflow/serving:2.20.0"}, ENTRY),
+        ({"image": "tensorflow/serving", "args": ["--v=1"]}, [*ENTRY, "--v=1"]),
+    ],
+)
+def test_the_model_server_of_an_image_is_ours(project: Path, container: dict[str, Any], arguments: list[str]) -> None:
+    assert words(container, project) == [sys.executable, "-P", "-m", "tfjob.serve", *arguments]
+
+
+def test_the_image_of_tensorflow_serving_has_its_environment(project: Path) -> None:
+    assert resolve({"image": "tensorflow/serving"}, Config(), project).env == {
+        "MODEL_NAME": "model",
+        "MODEL_BASE_PATH": "/models",
+    }
+    assert resolve({"args": ["tensorflow_model_server"]}, Config(), project).env == {}
+
+
+def test_tensorboard_of_an_image_is_that_of_an_interpreter_of_this_machine(project: Path) -> None:
+    found = words({"image": "x", "args": ["/usr/local/bin/tensorboard", "--logdir", "/logs"]}, project)
+    assert found[:2] == [sys.executable, "-c"]
+    assert found[3:7] == ["--logdir", "/logs", "--host", "127.0.0.1"]
+
+
+def test_a_configured_image_keeps_its_own_server(project: Path) -> None:
+    container = {"image": "tensorflow/serving:2", "command": ["/opt/tensorflow_model_server", "--port=1"]}
+    assert words(container, project, '[images."tensorflow/serving"]\nworkdir = "x"\n') == container["command"]
+
+
+@pytest.mark.parametrize("missing", ["grpc", "google.protobuf", "tensorflow"])
+def test_a_missing_package_of_the_model_server_is_named(
+    project: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "_is_installed", lambda module: module != missing)
+    with pytest.raises(ImageError, match="model server") as caught:
+        resolve({"image": "tensorflow/serving"}, Config(), project)
+    assert "tensorflow" in caught.value.hint
+    assert ("serve" in caught.value.hint) is (missing != "tensorflow")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from tfjob.api.objects import ObjectMeta, OwnerReference, Pod, Service
+from tfjob.api.objects import SAME_PORTS, ObjectMeta, OwnerReference, Pod, Service
 from tfjob.api.types import TFJob
 from tfjob.local.pod.network import (
     LOOPBACK,
@@ -19,6 +21,7 @@ from tfjob.local.pod.network import (
     planned,
     published,
     rewrite_own_ports,
+    taken_host_port,
     told_ports,
     with_address,
 )
@@ -162,6 +165,19 @@ def test_a_forwarded_service_has_an_address_and_ports_for_browsers(store: Store,
     network.lease(changed)
     assert list(network.publish(changed)) == [8001, 8002], "a port that the Service no longer has is not published"
     assert network.publish(changed)[8001] == outside[8001]
+
+
+@pytest.mark.parametrize("level", ["full", "addresses", "ports"])
+def test_a_service_may_keep_its_ports_at_the_loopback_address(store: Store, run: Run, taken: int, level: Level) -> None:
+    given = web(run, ports=[{"port": taken}])
+    kept = replace(given, metadata=replace(given.metadata, annotations={SAME_PORTS: ""}))
+    assert published(store, kept) == Network(store, run.uid, level).publish(kept) == {taken: taken}
+    assert store.connection.execute("select * from ports").fetchall() == []
+    found = taken_host_port(kept)
+    assert found is not None
+    assert found[0] == taken
+    assert f"process {os.getpid()}" in found[1]
+    assert taken_host_port(given) is None
 
 
 @pytest.mark.parametrize(

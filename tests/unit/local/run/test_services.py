@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tfjob.api.objects import Deployment, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus, Service
+from tfjob.api.objects import SAME_PORTS, Deployment, ObjectMeta, OwnerReference, Pod, PodCondition, PodStatus, Service
 from tfjob.local.pod.network import LOOPBACK, Network
 from tfjob.local.run.services import Services, selects
 from tfjob.local.state.store import open_store
@@ -108,6 +108,42 @@ def test_a_service_that_cannot_listen_does_not_hold_up_the_others(tmp_path: Path
     asyncio.run(main())
     store.close()
     assert announced == ["second", "first"]
+
+
+def test_a_service_with_its_own_ports_waits_until_they_are_free(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    root = Deployment(metadata=ObjectMeta(name="web", namespace="default"))
+    run = store.add_run(root, attached=False, boot="b", folder=lambda number: tmp_path)
+    owners = [OwnerReference(name="web", uid=run.uid)]
+    announced: list[str] = []
+    warnings: list[str] = []
+
+    async def main() -> None:
+        with socket.create_server((LOOPBACK, 0)) as holder:
+            port = holder.getsockname()[1]
+            metadata = ObjectMeta(
+                name="web", namespace="default", uid="w", owner_references=owners, annotations={SAME_PORTS: ""}
+            )
+            ports = [{"port": port, "targetPort": "http"}]
+            kept = replace(service(ports=ports, publishNotReadyAddresses=True), metadata=metadata)
+            pod = replace(POD, metadata=replace(POD.metadata, owner_references=owners))
+            network = Network(store, run.uid, "ports")
+            services = Services(
+                network, lambda one, pod: announced.append(pod.metadata.name), lambda one, why: warnings.append(why)
+            )
+            services.sync([kept], [pod])
+        assert f"port {port} " in warnings[0]
+        services.sync([kept], [replace(pod, status=PodStatus(phase="Running"))])
+        assert announced == [], "a pod that is not ready"
+        services.sync([kept], [pod])
+        _, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.close()
+        await services.close()
+
+    asyncio.run(main())
+    store.close()
+    assert announced == ["web-0"]
+    assert len(warnings) == 1
 
 
 @pytest.mark.parametrize(

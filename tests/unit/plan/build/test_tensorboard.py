@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from support.plan.builders import after, at, begun, deleted, job, pod, running, services, template
 from tfjob.api.names import tensorboard_name
 from tfjob.api.objects import NEEDED_MODULE, Deployment, Pod, Service
+from tfjob.api.servers import TENSORBOARD_PROGRAM
 from tfjob.api.types import RUNTIME_ID, TensorBoard, TFJob, TFJobStatus
 from tfjob.controller.actions import Create
 from tfjob.controller.kind import Observation
 from tfjob.plan.build.settings import TENSORBOARD_IMAGE, Settings
-from tfjob.plan.build.tensorboard import LOCAL_PROGRAM, deployment, service
+from tfjob.plan.build.tensorboard import deployment, service
 from tfjob.plan.plan import JobPlan, plan
 
 DOCUMENT: dict[str, Any] = {"origin": "tensorflow.org/v1alpha1", "annotations": {RUNTIME_ID: "pj6i"}}
@@ -304,7 +305,7 @@ def test_on_this_machine_it_is_a_program_of_an_interpreter_that_has_it() -> None
     template = deployment(with_board(), HERE).spec["template"]
     assert template["metadata"]["annotations"] == {NEEDED_MODULE: "tensorboard"}
     only = container(with_board(replace(BOARD, image="tensorflow/tensorflow:1.3.0")), HERE)
-    assert only["command"][:3] == ["python", "-c", LOCAL_PROGRAM]
+    assert only["command"][:3] == ["python", "-c", TENSORBOARD_PROGRAM]
     assert only["volumeMounts"] == BOARD.volume_mounts
     assert service(with_board(), HERE).spec["ports"][0]["port"] >= 1024
 
