@@ -8,7 +8,7 @@ with open_state(home, write=False) as (home, store):
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from tfjob.errors import InvalidRequest, NotFound
 from tfjob.local.jobs import runs
 from tfjob.local.jobs.places import Places, places_of
 from tfjob.local.state.errors import Refusal
-from tfjob.local.state.home import Home
-from tfjob.local.state.store import Run, Store
+from tfjob.local.state.home import Home, find_home
+from tfjob.local.state.store import Run, Store, open_state
 from tfjob.serve.exports import Export, find_exports
 
 
@@ -43,20 +43,21 @@ class Models:
         return self.name if self.job else export.name
 
 
-def list_models(home: Home, store: Store, namespace: str) -> list[Models]:
+def list_models(namespace: str, environ: Mapping[str, str]) -> list[Models]:
     """Return the models of all jobs; jobs whose record or configuration cannot be read are left out."""
     found = []
-    for run in runs.list_runs(store, namespace):
-        if run.key.kind != TFJob.__name__:
-            continue
-        try:
-            found.append(_models_of(home, store, run))
-        except (OSError, msgspec.DecodeError, Refusal):
-            continue
+    with open_state(find_home(environ), write=False) as (home, store):
+        for run in runs.list_runs(store, namespace):
+            if run.key.kind != TFJob.__name__:
+                continue
+            try:
+                found.append(_models_of(home, store, run))
+            except (OSError, msgspec.DecodeError, Refusal):
+                continue
     return found
 
 
-def find_models(home: Home, store: Store, name: str, namespace: str) -> Models:
+def find_models(name: str, namespace: str, environ: Mapping[str, str]) -> Models:
     """Return the models of a job or of a folder; a name without a slash is a job if there is one.
 
     Raises NotFound and InvalidRequest.
@@ -64,13 +65,14 @@ def find_models(home: Home, store: Store, name: str, namespace: str) -> Models:
     folder = Path(name).expanduser()
     if os.sep in name or name in (".", "..", "~"):
         return _models_in(folder)
-    try:
-        run = runs.find_run(store, name, namespace)
-    except NotFound as error:
-        if folder.is_dir():
-            return _models_in(folder)
-        raise NotFound(error.message, f"Name a job or a folder. {error.hint}".strip()) from None
-    return _models_of(home, store, run)
+    with open_state(find_home(environ), write=False) as (home, store):
+        try:
+            run = runs.find_run(store, name, namespace)
+        except NotFound as error:
+            if folder.is_dir():
+                return _models_in(folder)
+            raise NotFound(error.message, f"Name a job or a folder. {error.hint}".strip()) from None
+        return _models_of(home, store, run)
 
 
 def _models_in(folder: Path) -> Models:

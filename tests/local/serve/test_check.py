@@ -11,7 +11,6 @@ import pytest
 
 from support.serve.signatures import write_saved_model
 from tfjob.errors import InvalidRequest
-from tfjob.serve import check as checking
 from tfjob.serve.check import check
 from tfjob.serve.exports import publish, read
 
@@ -45,6 +44,6 @@ def test_a_model_that_crashes_the_engine_does_not_pass(tmp_path: Path, monkeypat
         program = f"import os, signal; os.kill(os.getpid(), {signal.SIGSEGV.value})"
         return run([command[0], "-c", program], **options)
 
-    monkeypatch.setattr(checking.subprocess, "run", crash)
+    monkeypatch.setattr(subprocess, "run", crash)
     with pytest.raises(InvalidRequest, match=r"crashes the serving engine \(SIGSEGV\)"):
         check(folder, list(read(folder).signatures.values()))

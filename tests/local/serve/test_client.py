@@ -20,7 +20,7 @@ from tfjob.errors import InvalidRequest
 from tfjob.serve.client import GrpcModel, RestModel, choose_signature, connect
 from tfjob.serve.errors import Code, Status
 from tfjob.serve.savedmodel import read
-from tfjob.serve.tensors import STRING
+from tfjob.serve.tensors import STRING, Array
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "serving"
@@ -71,7 +71,7 @@ def test_the_signatures_are_those_of_the_saved_model(address: str, saved_models:
 def test_every_type_comes_back_as_it_was_sent(address: str) -> None:
     with connect(address, "half") as model:
         signature = model.signatures()["every_type"]
-        sent = {}
+        sent: dict[str, Array] = {}
         for alias, spec in signature.inputs.items():
             if spec.dtype == STRING:
                 sent[alias] = np.array([b"a", b"\xff\x00"], object)
@@ -88,7 +88,7 @@ def test_every_type_comes_back_as_it_was_sent(address: str) -> None:
 
 def test_one_output_and_several_inputs_have_their_names(address: str) -> None:
     with connect(address, "half") as model:
-        inputs = {"a": np.array([[1, 2]], np.float32), "b": np.array([3], np.int64)}
+        inputs: dict[str, Array] = {"a": np.array([[1, 2]], np.float32), "b": np.array([3], np.int64)}
         assert model.predict(inputs, "two_inputs")["sum"].tolist() == [6]
 
 

@@ -75,25 +75,23 @@ def test_the_same_comes_as_json(line: CommandLine) -> None:
 
 
 def test_what_cannot_be_shown_or_exported_is_an_error(line: CommandLine, tmp_path: Path) -> None:
-    target = ["--to", str(tmp_path / "served")]
     (tmp_path / "folder").mkdir()
-    calls = (
-        (2, "models", "show", "hello"),
-        (3, "models", "show", "fails"),
-        (3, "models", "show", "absent"),
-        (3, "models", "show", "./absent"),
-        (2, "export", "hello", *target),
-        (3, "export", "fails", *target),
-        (3, "export", "hello", "--model", "other", *target),
-        (2, "export", "hello", *target, "--checkpoints", "x"),
-        (2, "export", "hello", *target, "--program", "model.py"),
-        (2, "export", str(tmp_path / "folder"), *target, "--program", "model.py:build"),
-        (2, "export", "hello"),
-    )
+    to = f"--to {tmp_path}/served"
     shown = ""
-    for code, *words in calls:
-        output = line(*map(str, words), code=int(code))
-        shown += f"$ tfjob {' '.join(map(str, words))}\n{output}"
+    for code, words in (
+        (2, "models show hello"),
+        (3, "models show fails"),
+        (3, "models show absent"),
+        (3, "models show ./absent"),
+        (2, f"export hello {to}"),
+        (3, f"export fails {to}"),
+        (3, f"export hello --model other {to}"),
+        (2, f"export hello {to} --checkpoints x"),
+        (2, f"export hello {to} --program model.py"),
+        (2, f"export {tmp_path}/folder {to} --program model.py:build"),
+        (2, "export hello"),
+    ):
+        shown += f"$ tfjob {words}\n{line(*words.split(), code=code)}"
     line.golden("export-errors", shown.replace(str(tmp_path), "FOLDER"))
     assert not (tmp_path / "served").exists()
 

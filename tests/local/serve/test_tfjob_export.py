@@ -20,14 +20,14 @@ from tfjob.serve.savedmodel import Signature
 from tfjob.serve.tensors import STRING
 
 ROOT = Path(__file__).parents[3]
-CASES = ROOT / "tests" / "support" / "serve" / "export_cases.py"
+CASES = ROOT / "tests" / "programs" / "serving" / "export_cases.py"
 PROGRAM = ROOT / "src" / "tfjob" / "programs" / "tfjob_export.py"
 pytestmark = [pytest.mark.tensorflow, pytest.mark.xdist_group("export_cases")]
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that support/serve/export_cases.py describes."""
+    """The folder that programs/serving/export_cases.py describes."""
     folder = tmp_path_factory.mktemp("export-cases")
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run([sys.executable, CASES, folder], env=env, capture_output=True, text=True, check=False)

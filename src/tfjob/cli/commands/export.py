@@ -13,7 +13,6 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import WholeNumber, is_quiet, namespace_option, output_option
 from tfjob.cli.output import print_object
 from tfjob.errors import InvalidRequest
-from tfjob.local.state.home import find_home
 
 
 @click.command()
@@ -39,14 +38,12 @@ def export(name: str, target: str, version: int | None, namespace: str, output: 
         from tfjob.serve import exports
         from tfjob.serve.job_models import find_models
     from tfjob.cli.commands.models import newest_of, shape
-    from tfjob.local.state.store import open_state
     from tfjob.serve.checkpoints import Request, exported
 
     if options["checkpoints"] and not options["program"]:
         raise InvalidRequest("--checkpoints needs a program that builds the model", "Add --program FILE:FUNCTION.")
     base = Path(target).expanduser().absolute()
-    with open_state(find_home(os.environ), write=False) as (home, store):
-        found = find_models(home, store, name, namespace)
+    found = find_models(name, namespace, os.environ)
     if options["program"]:
         with exported(Request(found, options["program"], options["checkpoints"])) as folder:
             published = exports.publish(folder, base, version)

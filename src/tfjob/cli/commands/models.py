@@ -12,7 +12,6 @@ from tfjob.cli.completion import JOB
 from tfjob.cli.context import namespace_option, output_option
 from tfjob.cli.output import print_list, print_object
 from tfjob.errors import UserError
-from tfjob.local.state.home import find_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,10 +50,8 @@ def ls(namespace: str, output: str) -> None:
     with exit_codes.needs("serve"):
         from tfjob.serve.job_models import list_models
     from tfjob.jobs.report import size, table
-    from tfjob.local.state.store import open_state
 
-    with open_state(find_home(os.environ), write=False) as (home, store):
-        shapes = [shape(one, export) for one in list_models(home, store, namespace) for export in one.exports]
+    shapes = [shape(one, export) for one in list_models(namespace, os.environ) for export in one.exports]
     if output != "text":
         print_list("Model", shapes, output)
         return
@@ -80,10 +77,8 @@ def show(name: str, model: str, namespace: str, output: str) -> None:
     with exit_codes.needs("serve"):
         from tfjob.serve.exports import read
         from tfjob.serve.job_models import find_models
-    from tfjob.local.state.store import open_state
 
-    with open_state(find_home(os.environ), write=False) as (home, store):
-        found = find_models(home, store, name, namespace)
+    found = find_models(name, namespace, os.environ)
     export = newest_of(found, model)
     read(export.folder)
     one = shape(found, export)
