@@ -24,9 +24,10 @@ ALLOWED_IN_ADDITION = {
     "commands/doctor.py": {"operator", "local"},
     "commands/volume.py": {"local"},
     "commands/init.py": {"api", "local"},
-    **dict.fromkeys(
-        ("commands/serve.py", "commands/models.py", "commands/export.py", "commands/predict.py"), {"serve"}
-    ),
+    "commands/serve.py": {"serve"},
+    "commands/models.py": {"serve"},
+    "commands/export.py": {"serve"},
+    "commands/predict.py": {"serve"},
 }
 MODULES = sorted(str(path.relative_to(CLI)) for path in CLI.rglob("*.py"))
 
