@@ -16,6 +16,8 @@ SHARED = ("installed_wheel", "released", "finished", "running")
 """Fixtures that take seconds to make, once in a process: the tests of each stay together."""
 INDEPENDENT = ("tests/unit/", "tests/local/", "tests/long/tools/")
 """Folders whose other tests go wherever there is room; elsewhere those of a file stay together."""
+TOGETHER = ("tests/local/serve/",)
+"""Folders inside those whose tests stay together by file, because they share a server."""
 
 TRAININGS = "trainings"
 """The group of all tests with real TensorFlow: one after another, since each could use all cores, but beside others,
@@ -88,7 +90,8 @@ def _place(item: pytest.Item) -> str:
     shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
     if shared:
         return shared[0]
-    return item.nodeid if item.nodeid.startswith(INDEPENDENT) else item.path.name
+    is_independent = item.nodeid.startswith(INDEPENDENT) and not item.nodeid.startswith(TOGETHER)
+    return item.nodeid if is_independent else item.path.name
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import uvloop
 
@@ -53,13 +53,30 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
             return 0
         for warning in parsed.warnings:
             log.warning("%s", warning)
-        _allow_many_connections()
-        uvloop.run(Server(parsed.config).run())
-    except (UserError, Status) as error:
-        message, hint = error.message, getattr(error, "hint", "")
-        print(f"error: {message}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr)
+    except UserError as error:
+        _print_error(error)
         return FAILED
+    _allow_many_connections()
+    uvloop.run(_serve(parsed.config))
     return 0
+
+
+async def _serve(settings: ServerConfig) -> None:
+    """Serve, then end the process without waiting for threads: TensorFlow cannot interrupt a load or a run."""
+    code = 0
+    try:
+        await Server(settings).run()
+    except (UserError, Status) as error:
+        _print_error(error)
+        code = FAILED
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _print_error(error: UserError | Status) -> None:
+    hint = getattr(error, "hint", "")
+    print(f"error: {error.message}" + (f"\nhint: {hint}" if hint else ""), file=sys.stderr, flush=True)
 
 
 def versions() -> str:
@@ -96,14 +113,12 @@ class Server:
         )
 
     async def run(self) -> None:
-        """Load, serve and drain; then end the process with exit code 0."""
+        """Load, serve until a signal arrives, and drain."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopping.set)
-        configs = self.read_models()
-        loading = asyncio.create_task(asyncio.to_thread(self.models.configure, configs))
-        await self._until_stopped(loading)
-        loading.result()
+        if not await self._load():
+            return
         rest = self._rest_server()
         grpc = await grpc_server.start(
             Service(self.predictor, self.settings.enable_serialization_as_tensor_content),
@@ -123,7 +138,6 @@ class Server:
         following.cancel()
         await asyncio.gather(grpc.stop(GRACE_SECONDS), *([rest.stop()] if rest else []))
         log.info("Stopped")
-        _exit_at_once()
 
     def read_models(self) -> list[ModelConfig]:
         """Return the models of the file, or the one of the flags."""
@@ -149,14 +163,17 @@ class Server:
         )
         return RestServer(self.predictor, self.metrics, self.not_ready, options)
 
-    async def _until_stopped(self, work: asyncio.Task[None]) -> None:
-        """Wait for work in a thread; a signal ends the process, because the thread cannot be interrupted."""
+    async def _load(self) -> bool:
+        """Load the models in a thread; False if a signal arrived first."""
+        loading = asyncio.create_task(asyncio.to_thread(self.models.configure, self.read_models()))
         stopped = asyncio.create_task(self.stopping.wait())
-        await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
+        await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
             log.info("Stopped before the models were loaded")
-            _exit_at_once()
+            return False
         stopped.cancel()
+        loading.result()
+        return True
 
     async def _report_health(self, grpc: GrpcServer) -> None:
         """Let the health service of gRPC follow the models, which change in another thread."""
@@ -223,10 +240,3 @@ def _allow_many_connections() -> None:
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _exit_at_once() -> NoReturn:
-    """End the process without waiting for threads: TensorFlow cannot interrupt a load or a run."""
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(0)

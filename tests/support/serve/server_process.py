@@ -101,8 +101,8 @@ def predict_over_grpc(channel: grpc.Channel, model: str, **inputs: float) -> Any
         request.inputs[name].dtype = protos.DATA_TYPES["DT_FLOAT"]
         request.inputs[name].tensor_shape.dim.add().size = 1
         request.inputs[name].float_val.append(value)
-    call = channel.unary_unary(PREDICT)
-    return protos.plain(protos.PredictResponse).FromString(call(request.SerializeToString(), timeout=LONGEST_WAIT))
+    reply: bytes = channel.unary_unary(PREDICT)(request.SerializeToString(), timeout=LONGEST_WAIT)
+    return protos.plain(protos.PredictResponse).FromString(reply)
 
 
 def until(condition: Callable[[], object], what: str, process: subprocess.Popen[bytes] | None = None) -> None:
