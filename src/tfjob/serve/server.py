@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import uvloop
 
+from tfjob import __version__
 from tfjob.errors import UserError
 from tfjob.serve import config, config_files, grpc_server, rest_server
 from tfjob.serve.config import Batching, ModelConfig, ServerConfig
@@ -82,7 +83,7 @@ def versions() -> str:
     """Return the text of `--version`, in the form of tensorflow_model_server."""
     found = (_version(name) for name in TENSORFLOW)
     library = next(filter(None, found), "not installed")
-    return f"TensorFlow ModelServer: tfjob {_version('tfjob')}\nTensorFlow Library: {library}\n"
+    return f"TensorFlow ModelServer: tfjob {__version__}\nTensorFlow Library: {library}\n"
 
 
 class Server:
