@@ -33,7 +33,7 @@ class Call:
 
 
 def run(engine: Engine, call: Call) -> dict[str, Array]:
-    """Run a call; other threads go on."""
+    """Run a call; this blocks."""
     names = call.signature.inputs
     feeds = {names[alias].name: array for alias, array in call.inputs.items()}
     fetches = [call.signature.outputs[alias].name for alias in call.outputs]

@@ -97,10 +97,17 @@ def array(value: Any, spec: TensorSpec, name: str) -> Array:
         wrong = next(leaf for leaf in leaves if type(leaf) not in allowed)
         raise invalid(f"input '{name}': {quote(wrong)} is {JSON_NAMES[type(wrong)]}, expected {spec.dtype}")
     try:
+        if target.kind in "iu" and leaves and not _fits(leaves, np.iinfo(target)):
+            raise OverflowError
         with np.errstate(over="raise"):
             return np.fromiter(leaves, target, len(leaves)).reshape(shape)
     except (OverflowError, FloatingPointError):
         raise invalid(f"input '{name}': a number is out of the range of {spec.dtype}") from None
+
+
+def _fits(numbers: Sequence[int], limits: np.iinfo[Any]) -> bool:
+    """Tell whether all numbers are in range; NumPy 1 would cut off the bits that do not fit."""
+    return limits.min <= min(numbers) and max(numbers) <= limits.max
 
 
 def strings(leaves: Sequence[Any], place: str) -> Array:

@@ -218,7 +218,7 @@ class Models:
             self._reconcile(old)
             return
         model = _Model(config)
-        if old is None:  # its rows show what goes on while it loads
+        if old is None:  # so that the status has its rows while it loads
             with self._looking:
                 self._models[config.name] = model
         self._reconcile(model)

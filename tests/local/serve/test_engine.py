@@ -144,6 +144,7 @@ def test_the_python_package_is_not_imported(saved_models: Path) -> None:
 def test_a_missing_library_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tensorflow").mkdir()
     (tmp_path / "tensorflow/__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     engine._library.cache_clear()
     try:

@@ -18,8 +18,7 @@ EXAMPLES = {"inputs": TensorSpec("x:0", "DT_STRING", (None,))}
 CLASSIFIER = Signature("classify", CLASSIFY, EXAMPLES, {"scores": TensorSpec("s:0", "DT_FLOAT", (None, 2))})
 REGRESSOR = Signature("regress", REGRESS, EXAMPLES, {"outputs": TensorSpec("o:0", "DT_FLOAT", (None,))})
 TEXT = Signature("text", PREDICT, {"x": TensorSpec("x:0", "DT_STRING", (2, None))}, HALF.outputs)
-EXAMPLE = {"features": {"feature": {"x": {"float_list": {"value": [1.0]}}}}}
-INPUT = {"example_list": {"examples": [EXAMPLE, EXAMPLE]}}
+INPUT = {"example_list": {"examples": [{}, {}]}}
 
 
 class Recorder(ToyEngine):
@@ -134,11 +133,14 @@ def test_a_file_that_ends_in_a_record_is_damaged(tmp_path: Path) -> None:
 
 
 def test_the_context_is_merged_into_each_example() -> None:
-    def features(**values: float) -> dict[str, Any]:
-        return {"features": {"feature": {name: {"float_list": {"value": [one]}} for name, one in values.items()}}}
-
-    message = protos.ClassificationRequest(
-        input={"example_list_with_context": {"examples": [features(a=1), features(b=2)], "context": features(b=3)}}
-    )
-    merged = [protos.Example.FromString(one).features.feature for one in warmup.read_examples(message.input)]
+    request = protos.ClassificationRequest()
+    inputs = request.input.example_list_with_context
+    for example, features in (
+        (inputs.examples.add(), {"a": 1}),
+        (inputs.examples.add(), {"b": 2}),
+        (inputs.context, {"b": 3}),
+    ):
+        for name, value in features.items():
+            example.features.feature[name].float_list.value.append(value)
+    merged = [protos.Example.FromString(one).features.feature for one in warmup.read_examples(request.input)]
     assert [{name: one[name].float_list.value[0] for name in one} for one in merged] == [{"a": 1, "b": 3}, {"b": 2}]

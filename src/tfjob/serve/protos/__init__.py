@@ -1,7 +1,7 @@
-"""The messages of TensorFlow Serving, in descriptor pools of their own.
+"""The messages of TensorFlow Serving, in private descriptor pools.
 
-`tools/protos.py` compiles the .proto files next to this module to `messages.binpb`. The default pool stays empty of
-them, because a process that also imports TensorFlow would otherwise have two definitions of one message.
+`tools/protos.py` compiles the .proto files next to this module to `messages.binpb`. They are not in the default pool,
+because a process that also imports TensorFlow would have two definitions of one message there.
 
 There are two pools. In `PLAIN`, every field is as declared: reflection shows it. In `POOL`, which the server uses, the
 fields `float_val` and `double_val` are bytes: packed numbers have the same form on the wire, numpy reads and writes
