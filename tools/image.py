@@ -4,12 +4,14 @@
     ctr -n k8s.io images import dist/image/tf-job-operator.tar        import it into a node's containerd
     docker build -t REGISTRY/tf-job-operator:TAG -f Dockerfile dist/image
     uv run python tools/image.py --tensorboard --output dist/board    the image tf-job-tensorboard
+    uv run python tools/image.py --serving --output dist/serving      the image tf-job-serving
     uv run python tools/image.py --sample --output dist/sample        the image tf-job-sample
 
 An image holds the interpreter, its standard library, packages as they are installed in this environment, and the shared
 libraries that they need. It has no shell and no package manager. The operator's image has the packages of
 `tfjob[operator]`. TensorBoard's image has those of `tensorboard`, the readers of object stores, and the trusted
-certificates. The sample image has TensorFlow and the folder of the examples.
+certificates. The image of the model server has the packages of `tfjob[serve]` and TensorFlow's libraries, without its
+Python package. The sample image has TensorFlow and the folder of the examples.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -30,10 +32,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # Python adds only the folder of the script
 
+import model_server_program
 import tensorboard_program
 
 from devcluster import images
 from tfjob import __version__
+from tfjob.api.servers import MODEL_SERVER, MODEL_SERVER_ENV
 
 PROJECT = Path(__file__).parent.parent
 USER_ID = 65532
@@ -83,7 +87,8 @@ CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 class Contents:
     """What one image holds in addition to the interpreter.
 
-    `packages` are distributions with their extras; files that match `unneeded` are left out. `aside` maps a separate
+    `packages` are distributions with their extras; files that match `unneeded` are left out. Of the distributions in
+    `parts`, without what they require, only the files that match a pattern are included. `aside` maps a separate
     folder to the distributions in it, which a program adds to its path when it needs them. `files` and `trees` are
     copied to their place in the image, and `programs` to its folder of programs. `open_folders` are writable for every
     user. `optimize` is Python's optimization level (2 drops docstrings). `variables` are set in addition to those of
@@ -94,6 +99,7 @@ class Contents:
     entry: tuple[str, ...]
     packages: dict[str, frozenset[str]]
     unneeded: tuple[str, ...] = ()
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     aside: dict[str, tuple[str, ...]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     trees: dict[str, Path] = field(default_factory=dict)
@@ -135,6 +141,14 @@ TENSORBOARD = Contents(
     # Threads share one heap without spare room, and memory that a page used once is returned.
     variables=("MALLOC_ARENA_MAX=1", "MALLOC_TOP_PAD_=0", "MALLOC_MMAP_THRESHOLD_=1048576"),
 )
+SERVING = Contents(
+    "tf-job-serving",
+    ("/usr/local/bin/tf_serving_entrypoint",),
+    {"tfjob": frozenset({"serve"})},
+    parts={"tensorflow-cpu": ("tensorflow/libtensorflow_*.so.2", "tensorflow_cpu-*.dist-info/METADATA")},
+    programs=dict.fromkeys((MODEL_SERVER, "tf_serving_entrypoint"), Path(model_server_program.__file__)),
+    variables=tuple(f"{name}={value}" for name, value in MODEL_SERVER_ENV.items()),
+)
 SAMPLE = Contents(
     "tf-job-sample",
     ("train.py",),
@@ -150,13 +164,16 @@ BARE = Contents("interpreter", (), {})
 
 def main() -> None:
     """Write OUTPUT/rootfs, OUTPUT/rootfs.tar and an archive with the name of the image."""
-    parser = argparse.ArgumentParser(description="Build the image of the operator, of TensorBoard or of the samples.")
+    parser = argparse.ArgumentParser(
+        description="Build the image of the operator, of TensorBoard, of the model server or of the samples."
+    )
     parser.add_argument(
         "--output", type=Path, default=Path("dist/image"), help="folder to write into (default: %(default)s)"
     )
     parser.add_argument("--name", help=f"name of the image (default: localhost/tf-job-operator:{__version__})")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--tensorboard", action="store_true", help="build the image of TensorBoard")
+    what.add_argument("--serving", action="store_true", help="build the image of the model server")
     what.add_argument("--sample", action="store_true", help="build the image of TensorFlow and the examples")
     what.add_argument(
         "--interpreter",
@@ -165,7 +182,7 @@ def main() -> None:
     )
     parser.add_argument("--base", type=Path, metavar="ROOTFS", help="output of --interpreter, to save time")
     options = parser.parse_args()
-    others = {"tensorboard": TENSORBOARD, "sample": SAMPLE, "interpreter": BARE}
+    others = {"tensorboard": TENSORBOARD, "serving": SERVING, "sample": SAMPLE, "interpreter": BARE}
     contents = next((one for option, one in others.items() if getattr(options, option)), OPERATOR)
     root = options.output / "rootfs"
     shutil.rmtree(root, ignore_errors=True)
@@ -189,6 +206,8 @@ def root_file_system(root: Path, contents: Contents, base: Path | None = None) -
         shutil.copytree(base, root)
     packages = needed(contents.packages)
     copy_packages(root / PACKAGES.lstrip("/"), packages, contents.unneeded)
+    for package, patterns in contents.parts.items():
+        copy_files(root / PACKAGES.lstrip("/"), package, lambda name, wanted=patterns: matches(name, wanted))
     for folder, names in contents.aside.items():
         copy_packages(root / folder.lstrip("/"), needed(dict.fromkeys(names, frozenset())) - packages)
     for place, source in contents.trees.items():
@@ -238,12 +257,20 @@ def copy_packages(target: Path, packages: set[str], unneeded: tuple[str, ...] = 
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PROJECT / "src" / "tfjob", target / "tfjob", ignore=ignored)
     for package in sorted(packages - {"tfjob"}):
-        for source, name in files_of(distribution(package)):
-            if any(fnmatch(name, pattern) for pattern in unneeded):
-                continue
+        copy_files(target, package, lambda name: not matches(name, unneeded))
+
+
+def copy_files(target: Path, package: str, is_wanted: Callable[[str], bool]) -> None:
+    """Copy the wanted files of an installed package."""
+    for source, name in files_of(distribution(package)):
+        if is_wanted(name):
             destination = target / name
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, destination)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def needed(wanted: dict[str, frozenset[str]]) -> set[str]:

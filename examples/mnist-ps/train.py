@@ -235,7 +235,10 @@ def export(model, folder):
         probabilities = model(images)
         return {"digits": tf.argmax(probabilities, axis=1), "probabilities": probabilities}
 
-    tf.saved_model.save(model, unfinished, signatures={"serving_default": read_digits})
+    # Servers find the variables of Keras 3 only if a module holds the variables of TensorFlow in them.
+    servable = tf.Module()
+    servable.kept = [variable.value for variable in model.variables]
+    tf.saved_model.save(servable, unfinished, signatures={"serving_default": read_digits})
     return unfinished.rename(folder / str(version))
 
 

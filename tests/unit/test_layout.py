@@ -48,6 +48,7 @@ ELSEWHERE = {
         "local/sandbox/container local/sandbox/pod_files local/sandbox/pod_process local/sandbox/pod_spec "
         "local/sandbox/supervised_container"
     ),
+    "local/serve/test_job_models.py": "local/jobs/places serve/checkpoints",
     "local/warm/test_program.py": "local/warm/fork_server",
     "unit/operator/webhook/test_admission.py": "operator/webhook/reviews",
     "cluster/cli/test_commands_control_plane.py": "kube/jobs/backend",

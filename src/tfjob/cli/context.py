@@ -35,6 +35,7 @@ TALKATIVE = {
     "serve start": "Print only the result; with --detach only the name of the server.",
     "ps": "Print only the job names.",
     "wait": "Print nothing; use the exit code.",
+    "export": "Print only the folder of the new version.",
 }
 """The commands that have `-q`, and its help."""
 

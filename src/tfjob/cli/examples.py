@@ -51,6 +51,24 @@ EXAMPLES = {
         ("tfjob tensorboard mnist --logdir curves", "show another folder"),
         ("tfjob tensorboard mnist --on k8s --port 7000", "for a job on a cluster"),
     ),
+    "models ls": (
+        ("tfjob models ls", "list the models of all jobs"),
+        ("tfjob models ls -o json", "as JSON, with signatures and requests"),
+    ),
+    "models show": (
+        ("tfjob models show mnist", "the newest model of a job"),
+        ("tfjob models show /models/mnist/3", "a version in a folder"),
+    ),
+    "export": (
+        ("tfjob export mnist --to /models/mnist", "publish the newest model as the next version"),
+        ("tfjob export mnist --to /models/mnist --version 7", "as version 7"),
+        ("tfjob export mnist --program model.py:build --to /models/mnist", "export the latest checkpoint"),
+    ),
+    "predict": (
+        ("tfjob predict mnist --image 4.png", "print the class and the probabilities"),
+        ("tfjob predict mnist --data-dir data", "print the error rate of the MNIST test images"),
+        ("tfjob predict 127.0.0.1:9000/mnist --file batch.npy --json", "print the outputs for an array as JSON"),
+    ),
     "port-forward": (
         ("tfjob port-forward mnist 8080:6006", "the chief, master or first worker"),
         ("tfjob port-forward mnist/ps-0 2222", "another replica, same local port"),

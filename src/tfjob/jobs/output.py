@@ -210,6 +210,33 @@ KINDS = {
             "usedBy": "Pods that are using it.",
         },
     ),
+    "Model": Kind(
+        "A SavedModel that a job has exported, or that a folder contains.",
+        ("models ls", "models show", "export"),
+        {
+            "job": "Unique name of the run, as in the field `id` of a Job; empty for a folder.",
+            "namespace": "Namespace of the job; empty for a folder.",
+            "model": "Name of the model: that of the folder with its versions.",
+            "version": "Version; null if the folder of the SavedModel is not named with a number.",
+            "step": "Training step; null if the program has not recorded it.",
+            "signatures": "For each signature: name, method, inputs, outputs, request (a shell command that sends an"
+            " example to REST). For each input and output: name, type, shape (null for an unknown size).",
+            "bytes": "Size of its files.",
+            "tensorflow": "Version of TensorFlow that wrote it.",
+            "folder": "Folder of the SavedModel.",
+            "problem": "What is missing of an incomplete SavedModel; empty if it is complete.",
+        },
+    ),
+    "Prediction": Kind(
+        "The outputs of a served model.",
+        ("predict --json",),
+        {
+            "model": "Name of the model.",
+            "signature": "Name of the signature.",
+            "outputs": "Value of each output by name, as lists; for --data-dir, images (their number) and wrong (the"
+            " number of errors).",
+        },
+    ),
     "RetryRule": Kind(
         "What happens when a replica ends, by restart policy.",
         ("explain restarts",),

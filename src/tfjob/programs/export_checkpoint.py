@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from tfjob_export import save, write_record
 
 ATTRIBUTE = "/.ATTRIBUTES/VARIABLE_VALUE"
-GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+GRAPH, COUNTER = "_CHECKPOINTABLE_OBJECT_GRAPH", "save_counter"
 STEPS = ("step", "global_step", "optimizer/_iterations", "optimizer/iterations", "optimizer/iter")
 """Where checkpoints contain the step, most likely first."""
 FITTING = "The function must build the model that the program has trained."
@@ -61,6 +61,7 @@ def restore(model, checkpoints):
     """Load the latest checkpoint of a folder into the model; return its path and its step."""
     import tensorflow as tf
 
+    tf.get_logger().setLevel("ERROR")  # it warns about each value that an attempt has not restored
     latest = tf.train.latest_checkpoint(checkpoints)
     files = [path for end in ("*.weights.h5", "*.keras") for path in glob.glob(os.path.join(checkpoints, end))]
     if latest is None and files:
@@ -68,7 +69,8 @@ def restore(model, checkpoints):
         try:
             model.load_weights(latest)
         except ValueError as error:
-            raise Problem("%s does not fit the model: %s" % (latest, first_line(error)))
+            reason = " ".join(str(error).partition("Target variable:")[0].split())
+            raise Problem("%s does not fit the model: %s" % (latest, reason), FITTING)
         return latest, None
     if latest is None:
         raise Problem("there is no checkpoint in %s" % checkpoints, "Name the folder: --checkpoints FOLDER")
@@ -106,7 +108,7 @@ def children_of_root(reader):
 
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     graph.ParseFromString(reader.get_tensor(GRAPH))
-    return [child.local_name for child in graph.nodes[0].children if child.local_name != "save_counter"]
+    return [child.local_name for child in graph.nodes[0].children if child.local_name != COUNTER]
 
 
 def restore_names(model, latest, reader, shapes):
@@ -128,7 +130,8 @@ def step_in(reader, shapes, latest):
             if key in shapes:
                 return int(reader.get_tensor(key))
     number = os.path.basename(latest).rpartition("-")[2]
-    return int(number) if number.isdigit() else None
+    # Without a step, tf.train.Checkpoint counts how often it was saved.
+    return int(number) if number.isdigit() and COUNTER + ATTRIBUTE not in shapes else None
 
 
 def first_line(error):

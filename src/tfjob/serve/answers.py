@@ -1,4 +1,8 @@
-"""What a classifier answers: the class of each image with its probabilities, and the error rate of many."""
+"""What a classifier answers: the class of each image with its probabilities, and the error rate of many.
+
+given = ask(model, choose_signature(model.signatures()), images)
+print(f"it is a {given.classes[0]}", *bars(given, 0), sep="\\n")
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfjob.errors import InvalidRequest
+from tfjob.serve.client import Model
+from tfjob.serve.images import fit
+from tfjob.serve.savedmodel import Signature
 from tfjob.serve.tensors import Array
 
 BAR = "█"
@@ -45,6 +52,24 @@ def answers(outputs: Mapping[str, Array]) -> Answers:
             f"the model is not a classifier: its outputs are {', '.join(sorted(outputs))}", "Use --json to print them."
         )
     return Answers(np.argmax(scores, axis=1), scores)
+
+
+def ask(model: Model, signature: Signature, images: Array, scale: float = 1.0) -> Answers:
+    """Send images (n, height, width[, 3]) in one request, in the type and shape of the signature's only input.
+
+    Raises InvalidRequest if the signature does not take images, and Status.
+    """
+    alias = only_input(signature)
+    return answers(model.predict({alias: fit(images, signature.inputs[alias], scale)}, signature.name))
+
+
+def only_input(signature: Signature) -> str:
+    """Return the name of the input of a signature that has one. Raises InvalidRequest."""
+    aliases = [alias for alias in signature.inputs if alias not in signature.defaults]
+    if len(aliases) != 1:
+        inputs = ", ".join(aliases) or "none"
+        raise InvalidRequest(f"signature '{signature.name}' does not have one input; its inputs: {inputs}")
+    return aliases[0]
 
 
 def bars(answer: Answers, number: int, width: int = 30) -> list[str]:

@@ -68,6 +68,15 @@ def connect(server: str, model: str, seconds: float = SECONDS) -> Model:
     return RestModel(f"{protocol}://{address}", model, seconds)
 
 
+def choose_signature(signatures: Mapping[str, Signature], name: str = "") -> Signature:
+    """Return the signature of this name; without a name, the default one or the only one. Raises InvalidRequest."""
+    wanted = name or (DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in signatures or len(signatures) != 1 else min(signatures))
+    if wanted not in signatures:
+        known = ", ".join(sorted(signatures)) or "none"
+        raise InvalidRequest(f"the model has no signature '{wanted}'", f"Its signatures: {known}.")
+    return signatures[wanted]
+
+
 def _answers_http1(host: str, port: int, seconds: float) -> bool:
     """Return whether a server answers HTTP/1, as REST does; a server of gRPC begins with a frame of HTTP/2."""
     try:
@@ -138,6 +147,7 @@ class RestModel(_Closing):
         self.name = name
         self._url = f"{address}/v1/models/{name}"
         self._seconds = seconds
+        self._known: Mapping[str, Signature] = {}
 
     def signatures(self) -> Mapping[str, Signature]:
         metadata = self._call("/metadata")
@@ -147,7 +157,9 @@ class RestModel(_Closing):
     def predict(self, inputs: Mapping[str, Array], signature: str = DEFAULT_SIGNATURE) -> dict[str, Array]:
         body = {"signature_name": signature, "inputs": {name: to_json(array) for name, array in inputs.items()}}
         outputs = self._call(":predict", body)["outputs"]
-        specs = self.signatures()[signature].outputs
+        if signature not in self._known:
+            self._known = self.signatures()
+        specs = self._known[signature].outputs
         if not (isinstance(outputs, dict) and outputs.keys() <= specs.keys()):
             outputs = {next(iter(specs)): outputs}  # one output comes without its name
         return {name: from_json(value, specs[name]) for name, value in sorted(outputs.items())}

@@ -64,14 +64,17 @@ class Task:
 class Predictor:
     """Answers requests; `deadline` is in seconds of the event loop's clock (`loop.time()`).
 
-    With `checks_methods`, Classify and Regress run only signatures that are declared for them.
+    With `checks_methods`, Classify and Regress run only signatures that are declared for them. `threads` is the number
+    of runs at once, of all models together.
     """
 
-    def __init__(self, models: Models, metrics: Metrics, checks_methods: bool = False) -> None:
+    def __init__(
+        self, models: Models, metrics: Metrics, checks_methods: bool = False, threads: int = ENGINE_THREADS
+    ) -> None:
         self.models = models
         self.metrics = metrics
         self._checks_methods = checks_methods
-        self._threads = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="engine")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="engine")
 
     async def predict(
         self,

@@ -155,10 +155,12 @@ async def _apply(client: Client, documents: Sequence[dict[str, Any]], namespace:
 
 
 async def _refuse_foreign(client: Client, document: dict[str, Any], namespace: str) -> None:
+    from tfjob.kube.access import errors
+
     kind, name = document["kind"], document["metadata"]["name"]
     try:
         found = await client.get(RESOURCES[kind], namespace, name)
-    except NotFound:
+    except errors.NotFound:
         return
     if not MANAGED_BY.items() <= (found["metadata"].get("labels") or {}).items():
         text = f"the {kind} {name} in namespace '{namespace}' is not a model server of tfjob"

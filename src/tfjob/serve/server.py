@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import uvloop
 
+from tfjob import __version__
 from tfjob.errors import UserError
 from tfjob.serve import config, config_files, grpc_server, rest_server
 from tfjob.serve.config import Batching, ModelConfig, ServerConfig
@@ -28,7 +29,7 @@ from tfjob.serve.errors import Status
 from tfjob.serve.grpc_server import GrpcServer, Listening, Service
 from tfjob.serve.metrics import Metrics, resident_memory
 from tfjob.serve.models import Models
-from tfjob.serve.predict import Predictor
+from tfjob.serve.predict import ENGINE_THREADS, Predictor
 from tfjob.serve.rest_server import RestOptions, RestServer
 
 log = logging.getLogger("tfjob.serve")
@@ -83,7 +84,7 @@ def versions() -> str:
     """Return the text of `--version`, in the form of tensorflow_model_server."""
     found = (_version(name) for name in TENSORFLOW)
     library = next(filter(None, found), "not installed")
-    return f"TensorFlow ModelServer: tfjob {_version('tfjob')}\nTensorFlow Library: {library}\n"
+    return f"TensorFlow ModelServer: tfjob {__version__}\nTensorFlow Library: {library}\n"
 
 
 class Server:
@@ -100,7 +101,12 @@ class Server:
         self.metrics_path = config_files.read_monitoring(monitoring_file) if monitoring_file else METRICS_PATH
         self.tls = config_files.read_tls(ssl_file) if ssl_file else None
         self.models = Models(settings.loading(config_files.session_config(settings)), batching, self.metrics)
-        self.predictor = Predictor(self.models, self.metrics, settings.enable_signature_method_name_check)
+        self.predictor = Predictor(
+            self.models,
+            self.metrics,
+            settings.enable_signature_method_name_check,
+            settings.grpc_max_threads or ENGINE_THREADS,
+        )
         self.metrics.gauge("resident_memory_bytes", (), resident_memory)
         self.metrics.gauge(
             "version_state",

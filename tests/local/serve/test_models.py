@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from support.serve.models import publish
 from support.serve.server_process import ServerProcess, until
@@ -150,6 +151,20 @@ def test_an_incomplete_version_is_explained_and_then_taken(
     shutil.copytree(saved_models / "half/3/variables", base / "2/variables")
     shutil.copy(saved_models / "half/3/saved_model.pb", base / "2")
     until(lambda: rows(server)["2"] == ("AVAILABLE", "OK"), "the version", server.process)
+
+
+def test_health_follows_the_versions(saved_models: Path, tmp_path: Path) -> None:
+    base = tmp_path / "half"
+    base.mkdir()
+    server = ServerProcess(tmp_path, "--model_name=half", f"--model_base_path={base}")
+    with server, grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        states = health.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(states).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert f"The model half has no version yet: {base} is empty." in server.text()
+        publish_half(saved_models, base, 1)
+        assert next(states).status == health_pb2.HealthCheckResponse.SERVING
+        states.cancel()
 
 
 def test_the_warm_up_file_of_a_model_runs_before_it_serves(saved_models: Path, tmp_path: Path) -> None:

@@ -4,17 +4,19 @@
 
 `half/1`, `half/2` and `half/3` compute x / 2 + 1, x / 2 + 2 and x / 2 + 3, with many signatures. `broken` lacks the
 values of its variable. `gate` reads the file that a request names: a FIFO holds it until the test opens the other end.
-`large` has 40 MB of variables. `digits` takes images.
+`large` has 40 MB of variables. `digits` takes images. `means` reads digits: that with the closest mean image of MNIST.
 """
 
 from __future__ import annotations
 
+import gzip
 import sys
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+MNIST = Path(__file__).parents[3] / "examples" / "mnist" / "data"
 LARGE = 40_000_000
 """Bytes of the variables of `large`."""
 
@@ -98,6 +100,23 @@ class Digits(tf.Module):
         return {"probabilities": probabilities, "classes": tf.argmax(probabilities, -1)}
 
 
+class Means(tf.Module):
+    """Reads digits without a training, by the distance to the mean image of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with gzip.open(MNIST / "train-images-idx3-ubyte.gz") as file:
+            images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784) / 255
+        with gzip.open(MNIST / "train-labels-idx1-ubyte.gz") as file:
+            labels = np.frombuffer(file.read(), np.uint8, offset=8)
+        self.means = tf.Variable(np.stack([images[labels == one].mean(axis=0) for one in range(10)]), dtype=tf.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 784], tf.float32, "images")])
+    def read(self, images):
+        distances = tf.reduce_sum((images[:, None] / 255.0 - self.means) ** 2, axis=-1)
+        return {"scores": tf.nn.softmax(-distances / 4)}
+
+
 def main(folder: Path) -> None:
     for version in (1, 2, 3):
         export_half(folder / "half" / str(version), version)
@@ -105,6 +124,9 @@ def main(folder: Path) -> None:
     tf.saved_model.save(gate, str(folder / "gate/1"), signatures=gate.read)
     tf.saved_model.save(large, str(folder / "large/1"), signatures=large.pick)
     tf.saved_model.save(digits, str(folder / "digits/1"), signatures=digits.predict)
+    means = Means()
+    signatures = {"predict_images": means.read, "serving_default": means.read}
+    tf.saved_model.save(means, str(folder / "means/1"), signatures=signatures)
     export_half(folder / "broken/1", 1)
     for shard in (folder / "broken/1/variables").glob("variables.data-*"):
         shard.write_bytes(b"")

@@ -173,6 +173,18 @@ def test_a_model_without_a_version_is_not_ready(served: Served) -> None:
     assert caught.value.code is Code.NOT_FOUND
 
 
+def test_the_log_explains_a_model_without_a_version_once_a_minute(
+    served: Served, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.configure()
+    served.configure()
+    sentence = f"The model m has no version yet: {served.base} is empty."
+    assert [record.getMessage() for record in caplog.records] == [sentence]
+    monkeypatch.setattr("tfjob.serve.models.REMINDER_SECONDS", 0.0)
+    served.configure()
+    assert [record.getMessage() for record in caplog.records] == [sentence] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "label", "code", "text"),
     [

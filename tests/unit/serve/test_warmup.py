@@ -18,7 +18,7 @@ EXAMPLES = {"inputs": TensorSpec("x:0", "DT_STRING", (None,))}
 CLASSIFIER = Signature("classify", CLASSIFY, EXAMPLES, {"scores": TensorSpec("s:0", "DT_FLOAT", (None, 2))})
 REGRESSOR = Signature("regress", REGRESS, EXAMPLES, {"outputs": TensorSpec("o:0", "DT_FLOAT", (None,))})
 TEXT = Signature("text", PREDICT, {"x": TensorSpec("x:0", "DT_STRING", (2, None))}, HALF.outputs)
-INPUT = {"example_list": {"examples": [{}, {}]}}
+INPUT: dict[str, Any] = {"example_list": {"examples": [{}, {}]}}
 
 
 class Recorder(ToyEngine):

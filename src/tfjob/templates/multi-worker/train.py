@@ -117,7 +117,7 @@ def train(args, cluster, task):
             print(f"step {int(step)}/{args.steps} loss {loss:.4f} accuracy {accuracy:.4f}", flush=True)
 
     if is_first:
-        tf.saved_model.save(model, str(OUTPUT / "model"))
+        model.export(str(OUTPUT / "model"), verbose=False)
         print(f"model saved in {OUTPUT / 'model'}")
         (CHECKPOINTS / "finished").touch()
     leave(0)

@@ -126,7 +126,7 @@ def coordinate(args):
 
     trained = make_model()
     trained.set_weights([variable.numpy() for variable in model.variables])
-    tf.saved_model.save(trained, str(OUTPUT / "model"))
+    trained.export(str(OUTPUT / "model"), verbose=False)
     print(f"model saved in {OUTPUT / 'model'}")
     (CHECKPOINTS / "finished").touch()
     leave(0)
