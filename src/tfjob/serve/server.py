@@ -201,7 +201,7 @@ class Server:
         await grpc.set_ready(not self.not_ready())
 
     async def _follow_models(self) -> None:
-        """Apply changes of --model_config_file. After an error the old configuration stays, and reads go on."""
+        """Apply changes of --model_config_file. After an error the old configuration stays, and the server keeps reading the file."""
         pause = self.settings.model_config_file_poll_wait_seconds
         applied, reported = self.read_models() if pause else [], ""
         while pause:
