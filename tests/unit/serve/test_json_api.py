@@ -77,6 +77,8 @@ INVALID = [
     ("{", ONE),
     ('{"instances": [NaN}', ONE),
     ("[" * 100_000 + "NaN", ONE),
+    ('{"signature_name": "\\ud800", "instances": [NaN]}', ONE),
+    ('{"inputs": {"\\ud800": [1]}}', ONE),
     ("[1]", ONE),
     ("{}", ONE),
     ('{"signature_name": 1, "instances": [1]}', ONE),
@@ -250,6 +252,10 @@ def test_classes_are_pairs_of_label_and_score(outputs: dict[str, Any], expected:
 
 def test_regressions_are_numbers() -> None:
     assert json_api.regress_reply({"outputs": floats(0.1, 2)}) == b'{"results":[0.1,2.0]}'
+
+
+def test_an_error_may_quote_what_is_not_utf8() -> None:
+    assert json_api.error_reply("model \udcff") == b'{"error":"model ?"}'
 
 
 def test_the_status_has_versions_as_strings() -> None:
