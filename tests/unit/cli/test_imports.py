@@ -24,9 +24,7 @@ ALLOWED_IN_ADDITION = {
     "commands/doctor.py": {"operator", "local"},
     "commands/volume.py": {"local"},
     "commands/init.py": {"api", "local"},
-    **dict.fromkeys(
-        ("commands/serve.py", "commands/models.py", "commands/export.py", "commands/predict.py"), {"serve"}
-    ),
+    **{f"commands/{name}.py": {"serve"} for name in ("serve", "models", "export", "predict")},
 }
 MODULES = sorted(str(path.relative_to(CLI)) for path in CLI.rglob("*.py"))
 
