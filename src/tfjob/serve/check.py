@@ -1,6 +1,6 @@
 """Whether a model answers: load a SavedModel in the serving engine, and run each signature once.
 
-The engine runs in a process of its own (`python -m tfjob.serve.check FOLDER`), because a damaged model can crash
+The engine runs in a separate process (`python -m tfjob.serve.check FOLDER`), because a damaged model can crash
 TensorFlow's library, which also writes to stderr while it starts.
 """
 

@@ -1,4 +1,4 @@
-"""The REST server: TensorFlow Serving's routes below `/v1/`, probes, and the metrics page.
+"""The REST server: TensorFlow Serving's routes below `/v1/`, the Open Inference Protocol, probes, and metrics.
 
 A request goes through `RestServer.handle`: find the route (`answer`), read the body (`json_api`), call the `Predictor`,
 write the reply, which may be compressed. Every error is `{"error": "..."}` with the HTTP status of its code.
@@ -14,7 +14,7 @@ import re
 import ssl
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -22,12 +22,12 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 
-from tfjob.serve import json_api
+from tfjob.serve import inference_v2, json_api
 from tfjob.serve.config import InvalidConfig
 from tfjob.serve.config_files import Tls
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.metrics import CONTENT_TYPE, Metrics
-from tfjob.serve.predict import ModelSpec, Predictor
+from tfjob.serve.predict import ModelSpec, Prediction, Predictor
 
 log = logging.getLogger(__name__)
 quiet = logging.getLogger(f"{__name__}.protocol")
@@ -160,6 +160,8 @@ class RestServer:
             if request.headers.get("Origin", "").startswith(("http://", "https://")):
                 return Reply(b"")
             raise invalid("the request has no Origin that starts with http:// or https://")
+        if path.lower().startswith("/v2"):
+            return await self._answer_v2(request)
         if not path.lower().startswith("/v1/"):
             return Reply(json_api.error_reply(f"Malformed request: {method} {path}"), 404)
         route = MODEL.fullmatch(path)
@@ -175,6 +177,16 @@ class RestServer:
             return Reply(json_api.metadata_reply(found.name, found.version, found.signatures))
         rows = self.predictor.status(spec)
         return Reply(json_api.status_reply((row.version, row.state.name, row.code, row.message) for row in rows))
+
+    async def _answer_v2(self, request: web.BaseRequest) -> Reply:
+        """Answer a request of the Open Inference Protocol."""
+        method, path = request.method, request.path
+        if method == "GET" and (found := inference_v2.documents(self.predictor, self.not_ready(), path)):
+            return Reply(json_api.dump(found[0]), found[1])
+        route = inference_v2.MODEL.fullmatch(path)
+        if method == "POST" and route and route["action"] == "/infer":
+            return await self._run("infer", _spec(route), request)
+        return Reply(json_api.error_reply(f"Malformed request: {method} {path}"), 404)
 
     def _probe(self, path: str) -> Reply:
         reasons = self.not_ready() if path == "/readyz" else ()
@@ -215,8 +227,13 @@ class RestServer:
             raise
         inputs, has_rows = await _apart(len(body), lambda: json_api.predict_inputs(document, signature))
         prediction = await self.predictor.predict(spec, inputs, deadline=deadline)
-        size = sum(output.nbytes for output in prediction.outputs.values())
-        return await _apart(size, lambda: json_api.predict_reply(prediction.outputs, has_rows))
+        return await _apart(_size(prediction), lambda: json_api.predict_reply(prediction.outputs, has_rows))
+
+    async def _infer(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
+        request = await _apart(len(body), lambda: inference_v2.read_request(body))
+        spec = replace(spec, signature=request.signature)
+        prediction = await self.predictor.predict(spec, request.inputs, request.outputs, deadline)
+        return await _apart(_size(prediction), lambda: inference_v2.infer_reply(request, prediction))
 
     async def _classify(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
         document = json_api.parse(body)
@@ -250,14 +267,19 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def _spec(route: re.Match[str]) -> ModelSpec:
-    version = int(route["version"][:30]) if route["version"] else None
+    digits = (route["version"] or "")[: inference_v2.LONGEST_VERSION]
+    version = int(digits) if digits else None
     if version is not None and version > LARGEST_VERSION:
-        raise invalid(f"the version {route['version'][:30]} is larger than {LARGEST_VERSION}")
-    return ModelSpec(route["name"], version, route["label"] or "")
+        raise invalid(f"the version {digits} is larger than {LARGEST_VERSION}")
+    return ModelSpec(route["name"], version, route.groupdict().get("label") or "")
 
 
 def _with_signature(spec: ModelSpec, document: json_api.Document) -> ModelSpec:
-    return ModelSpec(spec.name, spec.version, spec.label, document.get("signature_name", ""))
+    return replace(spec, signature=document.get("signature_name", ""))
+
+
+def _size(prediction: Prediction) -> int:
+    return sum(output.nbytes for output in prediction.outputs.values())
 
 
 async def _body(request: web.BaseRequest) -> bytes:

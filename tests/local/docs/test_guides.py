@@ -14,6 +14,7 @@ from support.docs.guide import (
     DISTRIBUTED,
     FIRST_TF_JOB,
     IN_EXAMPLES,
+    SERVING,
     V1BETA1,
     WITH_KUBECTL,
     WITH_STANDIN,
@@ -29,6 +30,7 @@ GUIDES = sorted(
     {page for page in (ROOT / "docs" / "guides").glob("*.md") if page.name not in ELSEWHERE}
     - IN_EXAMPLES
     - WITH_STANDIN
+    - {SERVING}
 )
 
 
@@ -61,6 +63,13 @@ def test_the_guide_to_v1beta1_says_what_happens(tmp_path: Path) -> None:
     project = copy_of_examples(tmp_path)
     put_standin(project)
     played(V1BETA1, tmp_path, project)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(600)
+def test_the_guide_to_serving_says_what_happens(tmp_path: Path) -> None:
+    """It uses the default ports of `tfjob serve`, 9000 and 8501."""
+    played(SERVING, tmp_path, copy_of_examples(tmp_path))
 
 
 CURVES = ("accuracy", "cross_entropy")

@@ -86,6 +86,30 @@ def test_an_error_has_its_status(
     assert (found, list(document)) == (status, ["error"])
 
 
+def test_the_open_inference_protocol_answers(server: ServerProcess) -> None:
+    assert server.get("/v2/health/ready") == (200, {"ready": True})
+    assert server.get("/v2/models/half/versions/3")[1]["platform"] == "tensorflow_savedmodel"
+    tensor = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+    document = {"id": "7", "inputs": [tensor], "outputs": [{"name": "y"}]}
+    assert server.ask("POST", "/v2/models/half/infer", json.dumps(document).encode()) == (
+        200,
+        {
+            "model_name": "half",
+            "model_version": "3",
+            "id": "7",
+            "outputs": [{"name": "y", "shape": [2], "datatype": "FP32", "data": [3.5, 4.0]}],
+        },
+    )
+    wrong = json.dumps({"inputs": [{**tensor, "datatype": "FP64"}]}).encode()
+    for status, path, body in (
+        (400, "/v2/models/half/infer", wrong),
+        (404, "/v2/models/half/versions/7/infer", json.dumps(document).encode()),
+        (404, "/v2/nothing", b""),
+    ):
+        found, error = server.ask("POST", path, body)
+        assert (found, list(error)) == (status, ["error"])
+
+
 def test_status_metadata_and_metrics(server: ServerProcess) -> None:
     _, status = server.get("/v1/models/half")
     assert [(row["version"], row["state"]) for row in status["model_version_status"]] == [("3", "AVAILABLE")]

@@ -22,7 +22,6 @@ from tfjob.serve.tensors import STRING
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests" / "programs" / "serving" / "export_cases.py"
 PROGRAM = ROOT / "src" / "tfjob" / "programs" / "tfjob_export.py"
-pytestmark = [pytest.mark.tensorflow, pytest.mark.xdist_group("export_cases")]
 
 
 @pytest.fixture(scope="module")

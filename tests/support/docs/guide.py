@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[3]
 GUIDES = ROOT / "docs" / "guides"
 CLUSTER = GUIDES / "cluster.md"
 DISTRIBUTED, FIRST_TF_JOB, V1BETA1 = (GUIDES / f"{name}.md" for name in ("distributed", "tf-job", "v1beta1"))
+SERVING = GUIDES / "serving.md"
 IN_EXAMPLES, WITH_STANDIN, WITH_KUBECTL = {DISTRIBUTED, FIRST_TF_JOB}, {V1BETA1}, "With kubectl"
 """Pages that work in the folder of the examples, also on a cluster (tests/node/cli), with TensorFlow or with a stand-in
 for the sample; and the title of their sections that show the objects of the cluster."""
