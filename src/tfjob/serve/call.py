@@ -52,7 +52,9 @@ def predict(signature: Signature, inputs: Mapping[str, Array], output_filter: Se
         inputs = _with_defaults(signature, inputs)
     for alias, array in inputs.items():
         _check_input(alias, signature.inputs[alias], array)
-    return Call(signature, inputs, _wanted(signature, output_filter))
+    # In the order of the signature, whatever the order of the request: calls that share a run must have the same.
+    in_order = {alias: inputs[alias] for alias in signature.inputs}
+    return Call(signature, in_order, _wanted(signature, output_filter))
 
 
 def classify(signature: Signature, examples: Sequence[bytes]) -> Call:
@@ -178,7 +180,7 @@ def _wanted(signature: Signature, output_filter: Sequence[str]) -> tuple[str, ..
             )
         if alias in output_filter[:place]:
             raise invalid(f"duplicate output tensor alias: {alias}")
-    return tuple(output_filter)
+    return tuple(alias for alias in signature.outputs if alias in output_filter)
 
 
 def _names(aliases: Iterable[str]) -> str:

@@ -95,7 +95,7 @@ class ServerConfig:
     port: int = flag(8500, "Port for gRPC; 0 turns it off.")
     grpc_socket_path: str = flag("", "Path of a UNIX socket for gRPC.")
     rest_api_port: int = flag(0, "Port for REST; 0 turns it off.")
-    rest_api_timeout_in_ms: int = flag(30000, "Time limit of a REST request in milliseconds.")
+    rest_api_timeout_in_ms: int = flag(30000, "Time limit of a REST request in milliseconds; 0 means none.")
     rest_api_enable_cors_support: bool = flag(False, "Send CORS headers.")
     model_name: str = flag("default", "Name of the model (without --model_config_file).")
     model_base_path: str = flag("", "Folder of the model, which contains a folder per version.")
@@ -104,7 +104,7 @@ class ServerConfig:
     file_system_poll_wait_seconds: int = flag(1, "Seconds between searches for new versions; 0 searches once.")
     max_num_load_retries: int = flag(5, "Number of retries if a version does not load.")
     load_retry_interval_micros: int = flag(60_000_000, "Microseconds between these retries.")
-    enable_batching: bool = flag(False, "Run requests together according to --batching_parameters_file.")
+    enable_batching: bool = flag(True, "Run requests that wait for the same model together.")
     batching_parameters_file: str = flag("", "File with BatchingParameters as text.")
     enable_per_model_batching_parameters: bool = flag(False, "Read batching_params.pbtxt in the folders of versions.")
     allow_version_labels_for_unavailable_models: bool = flag(
@@ -211,6 +211,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Parsed:
             values[name] = value
         elif name not in SILENT:
             warnings.append(f"--{name} has no effect in this server")
+    if values.get("batching_parameters_file") and not values.get("enable_batching"):  # as in TensorFlow Serving
+        raise InvalidConfig("--batching_parameters_file is set without --enable_batching", "Add --enable_batching.")
     values.setdefault("host", ALL_ADDRESSES if environ.get(IN_POD) else "127.0.0.1")
     config = ServerConfig(**values)
     _check(config)
@@ -286,8 +288,6 @@ def _check(config: ServerConfig) -> None:
             raise InvalidConfig("no model to serve", "Set --model_base_path=FOLDER or --model_config_file=FILE.")
         if not config.model_name:
             raise InvalidConfig("the flag --model_name is empty", "Set it to the name that clients send.")
-    if config.batching_parameters_file and not config.enable_batching:
-        raise InvalidConfig("--batching_parameters_file is set without --enable_batching", "Add --enable_batching.")
     if config.tensorflow_session_parallelism and (
         config.tensorflow_intra_op_parallelism or config.tensorflow_inter_op_parallelism
     ):

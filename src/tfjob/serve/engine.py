@@ -24,6 +24,11 @@ from tfjob.serve.tensors import NUMPY, STRING, Array
 LIBRARIES = ("libtensorflow_cc", "libtensorflow_framework")
 STRING_SIZE = 24
 """Bytes of a TF_TString."""
+MOST_PLANS = 1000
+"""Sets of inputs and outputs that are prepared; clients choose the outputs."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT, MAPPED = 256 << 20, 32 << 20
+"""Freed bytes that the process keeps for the next run, and the size of blocks that it gives back at once."""
 
 
 class Engine(Protocol):
@@ -46,22 +51,14 @@ class _Output(ctypes.Structure):
     _fields_ = [("operation", c_void_p), ("index", c_int)]
 
 
-class _Buffer(ctypes.Structure):
-    _fields_ = [("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p)]
-
-
+_TENSORS = POINTER(_Output), POINTER(c_void_p), c_int
 _LONG_CALLS: dict[str, tuple[Any, ...]] = {
-    "TF_LoadSessionFromSavedModel": (
-        c_void_p, c_void_p, c_void_p, c_char_p, POINTER(c_char_p), c_int, c_void_p, POINTER(_Buffer), c_void_p,
-    ),
-    "TF_SessionRun": (
-        None, c_void_p, c_void_p, POINTER(_Output), POINTER(c_void_p), c_int, POINTER(_Output), POINTER(c_void_p),
-        c_int, POINTER(c_void_p), c_int, c_void_p, c_void_p,
-    ),
+    "TF_LoadSessionFromSavedModel": (c_void_p, *[c_void_p] * 2, c_char_p, POINTER(c_char_p), c_int, *[c_void_p] * 3),
+    "TF_SessionRun": (None, *[c_void_p] * 2, *_TENSORS, *_TENSORS, POINTER(c_void_p), c_int, *[c_void_p] * 2),
     "TF_CloseSession": (None, c_void_p, c_void_p),
     "TF_DeleteSession": (None, c_void_p, c_void_p),
     "TF_DeleteGraph": (None, c_void_p),
-}  # fmt: skip
+}
 """The result and the arguments of each function; other threads run during these."""
 _SHORT_CALLS: dict[str, tuple[Any, ...]] = {
     "TF_NewStatus": (c_void_p,),
@@ -98,6 +95,9 @@ def _library() -> Any:
     folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
     if folder is None:
         raise MissingTensorFlow("A model needs TensorFlow's libraries, but TensorFlow is not installed.")
+    # The pool of oneDNN, the default, would never give the memory of a closed model back.
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
+    _keep_freed(KEPT)
     # Not RTLD_GLOBAL: the OpenSSL of TensorFlow would replace Python's and crash the process.
     paths = [path for stem in LIBRARIES for path in sorted(folder.glob(f"{stem}.*"))[:1]]
     functions: dict[str, Any] = {}
@@ -106,8 +106,7 @@ def _library() -> Any:
         for name, (result, *arguments) in calls.items():
             function = next((getattr(one, name) for one in libraries if hasattr(one, name)), None)
             if function is None:
-                found = ", ".join(path.name for path in paths) or "no library"
-                raise MissingTensorFlow(f"The installed TensorFlow has no {name} ({folder}: {found}).")
+                raise MissingTensorFlow(f"The TensorFlow in {folder} has no {name} in {paths or 'any library'}.")
             function.restype, function.argtypes = result, arguments
             functions[name.removeprefix("TF_")] = function
     return type("Library", (), {name: staticmethod(function) for name, function in functions.items()})
@@ -140,29 +139,29 @@ class _Session:
         key = (tuple(feeds), tuple(fetches))
         plan = self._plans.get(key)
         if plan is None:
+            if len(self._plans) == MOST_PLANS:
+                self._plans.clear()
             plan = self._plans[key] = (self._outputs(key[0]), self._outputs(key[1]))
-        given = (c_void_p * len(feeds))()
-        found = (c_void_p * len(fetches))()
+        given, found = (c_void_p * len(feeds))(), (c_void_p * len(fetches))()
         try:
             for place, array in enumerate(feeds.values()):
                 given[place] = self._tensor(array)
-            counts = len(feeds), len(fetches)
-            self._checked(
-                tf.SessionRun, self._session, None, plan[0], given, counts[0], plan[1], found, counts[1], None, 0, None
-            )
+            ends = (plan[0], given, len(feeds)), (plan[1], found, len(fetches))
+            self._checked(tf.SessionRun, self._session, None, *ends[0], *ends[1], None, 0, None)
             return [self._array(tensor) for tensor in found if tensor]
         finally:
             for tensor in given:
                 self._free(tensor)
             for tensor in found:
-                if tensor:
-                    tf.DeleteTensor(tensor)
+                tf.DeleteTensor(tensor)
 
     def close(self) -> None:
+        _keep_freed(0)
         for function in (self._tf.CloseSession, self._tf.DeleteSession):
             self._checked(function, self._session)
         self._tf.DeleteGraph(self._graph)
         return_memory()
+        _keep_freed(KEPT)
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function whose last argument is a status, and raise that."""
@@ -171,8 +170,7 @@ class _Session:
         try:
             result = function(*arguments, status)
             if code := tf.GetCode(status):
-                message = tf.Message(status).decode(errors="replace")
-                raise Status(BY_NUMBER.get(code, Code.UNKNOWN), message)
+                raise Status(BY_NUMBER.get(code, Code.UNKNOWN), tf.Message(status).decode(errors="replace"))
             return result
         finally:
             tf.DeleteStatus(status)
@@ -208,13 +206,11 @@ class _Session:
     def _free(self, tensor: int | None) -> None:
         """Delete a tensor of ours; TensorFlow does not free the strings of one that it has not made."""
         tf = self._tf
-        if not tensor:
-            return
-        if tf.TensorType(tensor) == _STRING_NUMBER:
+        if tensor and tf.TensorType(tensor) == _STRING_NUMBER:
             data = tf.TensorData(tensor)
             for place in range(tf.TensorByteSize(tensor) // STRING_SIZE):
                 tf.StringDealloc(data + place * STRING_SIZE)
-        tf.DeleteTensor(tensor)
+        tf.DeleteTensor(tensor)  # which accepts a null pointer
 
     def _array(self, tensor: int) -> Array:
         tf = self._tf
@@ -243,6 +239,12 @@ def load(folder: Path, tags: Sequence[str] = ("serve",), session_config: bytes =
 
 def return_memory() -> None:
     """Give memory that was freed back to the system, where the C library can (glibc)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim:
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
+
+
+def _keep_freed(size: int) -> None:
+    """Let the C library keep so many freed bytes of each of its arenas, which `malloc_trim` alone does not change."""
+    if set_option := getattr(ctypes.CDLL(None), "mallopt", None):
+        set_option(M_MMAP_THRESHOLD, MAPPED)
+        set_option(M_TRIM_THRESHOLD, size)

@@ -17,8 +17,8 @@ from typing import Any
 from tfjob.serve import json_api
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.models import State
-from tfjob.serve.predict import DEFAULT_SIGNATURE, ModelSpec, Prediction, Predictor
-from tfjob.serve.savedmodel import TensorSpec
+from tfjob.serve.predict import ModelSpec, Prediction, Predictor
+from tfjob.serve.savedmodel import DEFAULT_SIGNATURE, TensorSpec
 from tfjob.serve.tensors import NAMES, Array
 
 MODEL = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[0-9]+))?(?P<action>/ready|/infer)?")

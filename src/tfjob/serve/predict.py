@@ -16,10 +16,9 @@ from tfjob.serve.config import ModelConfig
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.metrics import Metrics
 from tfjob.serve.models import Models, Version, VersionStatus
-from tfjob.serve.savedmodel import CLASSIFY, INIT, REGRESS, Signature
+from tfjob.serve.savedmodel import CLASSIFY, DEFAULT_SIGNATURE, INIT, REGRESS, Signature
 from tfjob.serve.tensors import Array
 
-DEFAULT_SIGNATURE = "serving_default"
 ENGINE_THREADS = 4 * (os.cpu_count() or 1)
 T = TypeVar("T")
 

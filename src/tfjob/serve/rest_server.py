@@ -65,7 +65,7 @@ class RestOptions:
 
     host: str
     port: int
-    timeout_seconds: float = 30.0
+    timeout_seconds: float | None = 30.0
     grace_seconds: float = 30.0
     cors: bool = False
     metrics_path: str = ""
@@ -197,7 +197,8 @@ class RestServer:
         """Answer a request to predict, classify or regress, and count it."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        deadline = started + self.options.timeout_seconds
+        limit = self.options.timeout_seconds
+        deadline = None if limit is None else started + limit
         code = Code.UNKNOWN
         try:
             async with asyncio.timeout_at(deadline):
@@ -209,14 +210,14 @@ class RestServer:
             raise
         except TimeoutError:
             code = Code.DEADLINE_EXCEEDED
-            raise Status(code, f"the request took longer than {self.options.timeout_seconds:g} s") from None
+            raise Status(code, f"the request took longer than {limit} s") from None
         except asyncio.CancelledError:
             code = Code.CANCELLED
             raise
         finally:
             self.metrics.request(spec.name, code.name, method, "REST", loop.time() - started)
 
-    async def _predict(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
+    async def _predict(self, spec: ModelSpec, body: bytes, deadline: float | None) -> bytes:
         document = await _apart(len(body), lambda: json_api.parse(body))
         spec = _with_signature(spec, document)
         try:
@@ -229,19 +230,19 @@ class RestServer:
         prediction = await self.predictor.predict(spec, inputs, deadline=deadline)
         return await _apart(_size(prediction), lambda: json_api.predict_reply(prediction.outputs, has_rows))
 
-    async def _infer(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
+    async def _infer(self, spec: ModelSpec, body: bytes, deadline: float | None) -> bytes:
         request = await _apart(len(body), lambda: inference_v2.read_request(body))
         spec = replace(spec, signature=request.signature)
         prediction = await self.predictor.predict(spec, request.inputs, request.outputs, deadline)
         return await _apart(_size(prediction), lambda: inference_v2.infer_reply(request, prediction))
 
-    async def _classify(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
+    async def _classify(self, spec: ModelSpec, body: bytes, deadline: float | None) -> bytes:
         document = json_api.parse(body)
         examples = json_api.examples(document)
         prediction = await self.predictor.classify(_with_signature(spec, document), examples, deadline)
         return json_api.classify_reply(prediction.outputs)
 
-    async def _regress(self, spec: ModelSpec, body: bytes, deadline: float) -> bytes:
+    async def _regress(self, spec: ModelSpec, body: bytes, deadline: float | None) -> bytes:
         document = json_api.parse(body)
         examples = json_api.examples(document)
         prediction = await self.predictor.regress(_with_signature(spec, document), examples, deadline)

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tfjob.serve.savedmodel import CLASSIFY, REGRESS, Signature, TensorSpec
+from tfjob.serve.savedmodel import CLASSIFY, DEFAULT_SIGNATURE, REGRESS, Signature, TensorSpec
 from tfjob.serve.tensors import NUMPY, STRING, Array
 
-DEFAULT_SIGNATURE = "serving_default"
 MOST_VALUES = 16
 """Values that are written out; a longer list is written as a Python expression."""
 BODY = "import json; print(json.dumps({}))"

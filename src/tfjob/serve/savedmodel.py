@@ -15,6 +15,8 @@ from tfjob.serve import protos
 PREDICT = "tensorflow/serving/predict"
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
+DEFAULT_SIGNATURE = "serving_default"
+"""The signature of a request that names none."""
 INIT = "__saved_model_init_op"
 """A signature that only the loader uses."""
 GRAPH = "saved_model.pb"

@@ -97,7 +97,9 @@ class Server:
         self.stopping = asyncio.Event()
         files = settings.batching_parameters_file, settings.monitoring_config_file, settings.ssl_config_file
         batching_file, monitoring_file, ssl_file = (Path(name) if name else None for name in files)
-        batching = _warned(config_files.read_batching(batching_file)) if batching_file else Batching()
+        batching = Batching(enabled=settings.enable_batching)
+        if batching_file:
+            batching = _warned(config_files.read_batching(batching_file))
         self.metrics_path = config_files.read_monitoring(monitoring_file) if monitoring_file else METRICS_PATH
         self.tls = config_files.read_tls(ssl_file) if ssl_file else None
         self.models = Models(settings.loading(config_files.session_config(settings)), batching, self.metrics)
@@ -162,7 +164,7 @@ class Server:
         options = RestOptions(
             host=settings.host,
             port=settings.rest_api_port,
-            timeout_seconds=settings.rest_api_timeout_in_ms / 1000,
+            timeout_seconds=settings.rest_api_timeout_in_ms / 1000 or None,
             grace_seconds=GRACE_SECONDS,
             cors=settings.rest_api_enable_cors_support,
             metrics_path=self.metrics_path,

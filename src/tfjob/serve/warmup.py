@@ -15,12 +15,11 @@ from tfjob.serve.call import Call
 from tfjob.serve.engine import Engine
 from tfjob.serve.errors import Code, Status, invalid
 from tfjob.serve.sample import sample_inputs
-from tfjob.serve.savedmodel import INIT, PREDICT, SavedModel, Signature
+from tfjob.serve.savedmodel import DEFAULT_SIGNATURE, INIT, PREDICT, SavedModel, Signature
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 MOST = 1000
 """Records; TensorFlow Serving refuses longer files."""
-DEFAULT = "serving_default"
 
 
 def warm_up(model: SavedModel, engine: Engine, iterations: int = 1) -> int:
@@ -91,7 +90,7 @@ def read_records(file: Path) -> Iterator[bytes]:
 
 
 def _signature(model: SavedModel, spec: Any) -> Signature:
-    name = spec.signature_name or DEFAULT
+    name = spec.signature_name or DEFAULT_SIGNATURE
     signature = model.signatures.get(name)
     if signature is None or name == INIT:
         raise invalid(f'Serving signature key "{name}" not found.')

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from support.command_line import CommandLine
+from support.command_line import MANIFESTS, CommandLine
 from support.installed import Installed
 from support.serve.signatures import DIGITS, signature, write_saved_model
 from tfjob.api.objects import own_claim_name
@@ -93,6 +94,35 @@ def test_what_cannot_be_shown_or_exported_is_an_error(line: CommandLine, tmp_pat
     ):
         shown += f"$ tfjob {words}\n{line(*words.split(), code=code)}"
     line.golden("export-errors", shown.replace(str(tmp_path), "FOLDER"))
+    assert not (tmp_path / "served").exists()
+
+
+def test_the_output_folder_that_a_manifest_names_is_searched(line: CommandLine, tmp_path: Path) -> None:
+    """It is searched like the storage of the job, which is the usual place of an output folder."""
+    manifest = yaml.safe_load((MANIFESTS / "hello.yaml").read_text())
+    worker = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    worker |= {"env": [{"name": "TFJOB_OUTPUT_DIR", "value": "written"}], "command": ["true"]}
+    manifest["metadata"]["name"] = "named"
+    manifest["spec"]["tfReplicaSpecs"] = {"Worker": {**manifest["spec"]["tfReplicaSpecs"]["Worker"], "replicas": 1}}
+    (tmp_path / "named.yaml").write_text(yaml.safe_dump(manifest))
+    write_saved_model(tmp_path / "written" / "digits" / "5")
+    line("run", str(tmp_path / "named.yaml"), "--no-limits")
+    shown = json.loads(line("models", "show", "named", "-o", "json"))
+    line("delete", "named")
+    assert (shown["job"], shown["model"], shown["version"]) == ("named.1", "digits", 5)
+    assert shown["folder"] == str(tmp_path / "written" / "digits" / "5")
+
+
+def test_an_error_of_the_program_that_builds_a_model_is_shown(line: CommandLine, tmp_path: Path) -> None:
+    """The program runs with the Python of the job, in the folder of the job."""
+    program = tmp_path / "model.py"
+    program.write_text("def build():\n    raise ValueError('no data')\n")
+    words = ("export", "hello", "--to", str(tmp_path / "served"), "--program")
+    shown = line(*words, f"{program}:build", code=2)
+    assert "the program failed: ValueError: no data" in shown
+    assert "export_checkpoint.py" in shown
+    assert "has no function make" in line(*words, f"{program}:make", code=2)
+    assert "there is no file" in line(*words, f"{tmp_path}/absent.py:build", code=2)
     assert not (tmp_path / "served").exists()
 
 

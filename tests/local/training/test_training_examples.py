@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,16 @@ from support.installed import Installed
 from support.running import status
 from support.training.examples import EXAMPLES, accuracy, run_example, run_to_the_end
 from tfjob.local.warm.policy import TURNED_OFF
+from tfjob.serve import engine
+from tfjob.serve.exports import export_at, read
+from tfjob.serve.images import read_mnist
 
 pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.tensorflow
 def test_mnist_trains_as_collectives(tool: Installed, tmp_path: Path) -> None:
-    """Chief, worker and evaluator reach 95 % together; summaries, checkpoints and a model that loads are left.
+    """Chief, worker and evaluator reach 95 % together; they leave summaries, checkpoints and a model for servers.
 
     Each of them ends by itself, or as it is asked to when the chief has ended, and none has to be killed.
     """
@@ -68,15 +69,13 @@ def test_the_failing_example_shows_its_verdict(tool: Installed, tmp_path: Path) 
 
 
 def digits_right(model: Path) -> float:
-    """How many of the test digits an exported model reads right, in a process that knows nothing of the training."""
-    program = f"""
-import gzip, numpy as np, tensorflow as tf
-def read(name, offset):
-    return np.frombuffer(gzip.open({str(EXAMPLES / "mnist" / "data")!r} + '/' + name).read(), np.uint8, offset=offset)
-images = read('t10k-images-idx3-ubyte.gz', 16).reshape(-1, 28, 28)
-labels = read('t10k-labels-idx1-ubyte.gz', 8)
-serve = tf.saved_model.load({str(model)!r}).signatures['serving_default']
-print((serve(images=tf.constant(images))['digits'].numpy() == labels).mean())
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=180)
-    return float(done.stdout)
+    """How many of the test digits an exported model reads right in the serving engine."""
+    assert (export_at(model).step or 0) > 0
+    signature = read(model).signatures["serving_default"]
+    images, labels = read_mnist(EXAMPLES / "mnist" / "data")
+    loaded = engine.load(model)
+    try:
+        (digits,) = loaded.run({signature.inputs["images"].name: images}, [signature.outputs["digits"].name])
+    finally:
+        loaded.close()
+    return float((digits == labels).mean())

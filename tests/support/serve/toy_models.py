@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tfjob.serve import protos
 from tfjob.serve.errors import Code, Status
+from tfjob.serve.grpc_server import write_signature
 from tfjob.serve.savedmodel import PREDICT, Signature, TensorSpec
 from tfjob.serve.tensors import Array
 
@@ -34,19 +34,6 @@ def write_model(folder: Path, *signatures: Signature, tags: Sequence[str] = ("se
     folder.mkdir(parents=True)
     (folder / "saved_model.pb").write_bytes(message.SerializeToString())
     return folder
-
-
-def write_signature(signature: Signature, proto: Any) -> None:
-    proto.method_name = signature.method_name
-    for specs, infos in ((signature.inputs, proto.inputs), (signature.outputs, proto.outputs)):
-        for alias, spec in specs.items():
-            info = infos[alias]
-            info.name, info.dtype = spec.name, protos.DATA_TYPES[spec.dtype]
-            info.tensor_shape.unknown_rank = spec.shape is None
-            for size in spec.shape or ():
-                info.tensor_shape.dim.add().size = -1 if size is None else size
-    for alias, value in signature.defaults.items():
-        proto.defaults[alias].ParseFromString(value)
 
 
 class ToyEngine:

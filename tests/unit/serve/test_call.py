@@ -40,6 +40,11 @@ def test_inputs_that_suit_become_a_call() -> None:
     assert call.predict(IMAGES, {"image": IMAGE, "free": FREE}).outputs == ("a", "b")
 
 
+def test_a_call_has_the_order_of_the_signature() -> None:
+    one = call.predict(IMAGES, {"free": FREE, "image": IMAGE}, ["b", "a"])
+    assert (list(one.inputs), one.outputs) == (["image", "free"], ("a", "b"))
+
+
 def test_an_input_with_a_default_may_be_omitted() -> None:
     one = call.predict(IMAGES, {"image": IMAGE})
     assert one.inputs["free"] == np.float32(7)

@@ -15,7 +15,12 @@ MODEL = "--model_base_path=/models/mnist"
     [
         ([], {"port": 8500, "rest_api_port": 0, "model_name": "default", "file_system_poll_wait_seconds": 1}),
         (["--port=9000", "--rest_api_port", "8501"], {"port": 9000, "rest_api_port": 8501}),
-        (["--enable_batching"], {"enable_batching": True}),
+        ([], {"enable_batching": True}),
+        (["--enable_batching=false"], {"enable_batching": False}),
+        (
+            ["--enable_batching", "--batching_parameters_file=x"],
+            {"enable_batching": True, "batching_parameters_file": "x"},
+        ),
         (["--enable_batching", "true", "--port=1"], {"enable_batching": True, "port": 1}),
         (["--enable_model_warmup=false"], {"enable_model_warmup": False}),
         (["--enable_model_warmup=0", "--enable_model_warmup=TRUE"], {"enable_model_warmup": True}),
@@ -101,6 +106,7 @@ INVALID = {
     "no name": [MODEL, "--model_name="],
     "no tags": [MODEL, "--saved_model_tags=,"],
     "batching without the flag": [MODEL, "--batching_parameters_file=x"],
+    "batching turned off": [MODEL, "--batching_parameters_file=x", "--enable_batching=false"],
     "threads twice": [MODEL, "--tensorflow_session_parallelism=1", "--tensorflow_intra_op_parallelism=1"],
     "no pair": [MODEL, "--grpc_channel_arguments=x"],
 }
