@@ -14,6 +14,7 @@ ENTRY_POINT = "tf_serving_entrypoint"
 
 def main() -> int:
     """Run the model server with the arguments of the command line."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # as in src/tfjob/serve/__main__.py
     from tfjob.api.servers import entry_arguments
     from tfjob.serve.server import main as serve
 

@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: commands, restarts, known errors, the TFJob's fields, JSON output, configuration.
+"""Write docs/reference from the code: commands, restarts, errors, the TFJob's fields, JSON, configuration, serving.
 
     uv run python tools/reference.py           write
     uv run python tools/reference.py --check   report whether the files are up to date
@@ -22,6 +22,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
+import reference_server
 import reference_versions as versions
 import reference_words as words
 
@@ -80,6 +81,7 @@ def pages() -> dict[str, str]:
             "tfjob.md": tfjob(),
             "json.md": json_output(),
             "configuration.md": configuration(),
+            "model-server.md": reference_server.page(describe, table),
         }.items()
     }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from tfjob.serve.server import main
-
 if __name__ == "__main__":
+    # grpcio reads this when it is imported; by default it logs each handshake that fails, and anyone can cause those.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    from tfjob.serve.server import main
+
     sys.exit(main(sys.argv[1:], os.environ))

@@ -72,6 +72,7 @@ class Queue:
         waiting = _Waiting(one, rows, shapes, deadline, time.perf_counter(), self._loop.create_future())
         self._waiting.append(waiting)
         self._waiting_rows += rows
+        self._metrics.waiting(self._version.name, 1)
         self._schedule()
         return await waiting.future
 
@@ -107,6 +108,7 @@ class Queue:
                 break
             self._waiting.popleft()
             self._waiting_rows -= first.rows
+            self._metrics.waiting(self._version.name, -1)
             if is_gone:
                 if not first.future.done():
                     first.future.set_exception(Status(Code.DEADLINE_EXCEEDED, "The deadline was over in the queue."))

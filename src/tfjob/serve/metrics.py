@@ -26,9 +26,8 @@ Gauge = Callable[[], Iterable[tuple[Labels, float]]]
 
 
 class _Counter:
-    kind = "counter"
-
-    def __init__(self, name: str, *labels: str) -> None:
+    def __init__(self, name: str, *labels: str, kind: str = "counter") -> None:
+        self.kind = kind
         self.name = name
         self.labels = labels
         self.values: dict[Labels, float] = {}
@@ -85,6 +84,7 @@ class Metrics:
         self._queuing = _Histogram(TFS + "batching_session:queuing_latency")
         self._load_attempts = _Counter(LOADER + "load_attempt_count", "model_path", "status")
         self._load_latency = _Counter(LOADER + "load_latency", "model_path")
+        self._queue = _Counter(OURS + "queue_length", "model_name", kind="gauge")
         self._batches = _Histogram(OURS + "batch_size", "model_name", bounds=ROWS)
 
     def request(self, model: str, status: str, api: str, entrypoint: str, seconds: float) -> None:
@@ -109,6 +109,11 @@ class Metrics:
         """Count how long a request waited for its run."""
         with self._lock:
             self._queuing.add((), seconds * 1e6)
+
+    def waiting(self, model: str, change: int) -> None:
+        """Change the number of requests that wait for a run."""
+        with self._lock:
+            self._queue.add((model,), change)
 
     def batch(self, model: str, rows: int) -> None:
         """Count the rows of one run."""

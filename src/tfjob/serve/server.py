@@ -23,7 +23,7 @@ import uvloop
 from tfjob import __version__
 from tfjob.errors import UserError
 from tfjob.serve import config, config_files, grpc_server, rest_server
-from tfjob.serve.config import Batching, ModelConfig, ServerConfig
+from tfjob.serve.config import Batching, ServerConfig
 from tfjob.serve.config_files import METRICS_PATH
 from tfjob.serve.errors import Status
 from tfjob.serve.grpc_server import GrpcServer, Listening, Service
@@ -102,6 +102,8 @@ class Server:
             batching = _warned(config_files.read_batching(batching_file))
         self.metrics_path = config_files.read_monitoring(monitoring_file) if monitoring_file else METRICS_PATH
         self.tls = config_files.read_tls(ssl_file) if ssl_file else None
+        models_file = settings.model_config_file
+        self.configs = _warned(config_files.read_models(Path(models_file))) if models_file else [settings.model]
         self.models = Models(settings.loading(config_files.session_config(settings)), batching, self.metrics)
         self.predictor = Predictor(
             self.models,
@@ -148,11 +150,6 @@ class Server:
         await asyncio.gather(grpc.stop(GRACE_SECONDS), *([rest.stop()] if rest else []))
         log.info("Stopped")
 
-    def read_models(self) -> list[ModelConfig]:
-        """Return the models of the file, or the one of the flags."""
-        path = self.settings.model_config_file
-        return _warned(config_files.read_models(Path(path))) if path else [self.settings.model]
-
     def not_ready(self) -> list[str]:
         """Return why the server is not ready, as sentences."""
         return ["The server is stopping."] if self.stopping.is_set() else self.models.not_ready()
@@ -174,7 +171,7 @@ class Server:
 
     async def _load(self) -> bool:
         """Load the models in a thread; False if a signal arrived first."""
-        loading = asyncio.create_task(asyncio.to_thread(self.models.configure, self.read_models()))
+        loading = asyncio.create_task(asyncio.to_thread(self.models.configure, self.configs))
         stopped = asyncio.create_task(self.stopping.wait())
         await asyncio.wait({loading, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
@@ -201,21 +198,22 @@ class Server:
         await grpc.set_ready(not self.not_ready())
 
     async def _follow_models(self) -> None:
-        """Apply changes of --model_config_file. After an error the old configuration stays, and reads go on."""
-        pause = self.settings.model_config_file_poll_wait_seconds
-        applied, reported = self.read_models() if pause else [], ""
+        """Apply changes of --model_config_file. What fails is tried again at the next read: a version may arrive."""
+        pause, path = self.settings.model_config_file_poll_wait_seconds, Path(self.settings.model_config_file)
+        reported = ""
         while pause:
             await asyncio.sleep(pause)
             try:
-                configs = self.read_models()
-                if configs != applied:
-                    await asyncio.to_thread(self.models.configure, configs)
-                    log.info("Applied the changed %s", self.settings.model_config_file)
-                applied, reported = configs, ""
-            except (UserError, Status) as error:
-                if error.message != reported:
-                    log.error("%s; the old configuration stays", error.message)
-                reported = error.message
+                found = config_files.read_models(path)
+                if found[0] != self.configs:
+                    await asyncio.to_thread(self.models.configure, found[0])
+                    self.configs = _warned(found)
+                    log.info("Applied the changed %s", path)
+                reported = ""
+            except Exception as error:
+                if str(error) != reported:
+                    log.error("%s; the old configuration stays", getattr(error, "message", repr(error)))
+                reported = str(error)
 
 
 def address(host: str, port: int) -> str:

@@ -181,17 +181,23 @@ def models_text(base: Path, *extra: str) -> str:
 
 
 def test_a_changed_file_of_models_applies_and_a_bad_one_does_not(saved_models: Path, tmp_path: Path) -> None:
-    file = tmp_path / "models.config"
-    file.write_text(models_text(saved_models))
+    file, base = tmp_path / "models.config", tmp_path / "half"
+    for version in (1, 2):
+        publish(saved_models / "half" / str(version), base, version)
+    file.write_text(models_text(tmp_path))
     flags = (f"--model_config_file={file}", "--model_config_file_poll_wait_seconds=1")
     with ServerProcess(tmp_path, *flags) as server:
         assert server.ask("POST", "/v1/models/half/versions/1:predict", b'{"instances": [1]}')[0] == 200
         assert server.get("/v1/models/half/labels/stable")[0] == 400
-        file.write_text(models_text(saved_models, 'version_labels { key: "stable" value: 2 }'))
+        file.write_text(models_text(tmp_path, 'version_labels { key: "stable" value: 2 }'))
         until(lambda: server.get("/v1/models/half/labels/stable")[0] == 200, "the label", server.process)
         file.write_text("model_config_list { config")
         server.wait_for("the old configuration stays")
         assert server.get("/v1/models/half/labels/stable")[0] == 200
+        file.write_text(models_text(tmp_path, 'version_labels { key: "next" value: 3 }'))
+        server.wait_for("the old configuration stays", count=2)
+        publish(saved_models / "half" / "3", base, 3)
+        until(lambda: server.get("/v1/models/half/labels/next")[0] == 200, "the label", server.process)
 
 
 def test_a_file_of_models_with_an_error_ends_the_server(tmp_path: Path) -> None:

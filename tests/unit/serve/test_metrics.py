@@ -84,11 +84,19 @@ def test_every_line_has_the_form_that_prometheus_reads() -> None:
 
 def test_gauges_are_read_for_each_page() -> None:
     metrics = Metrics()
-    queue = {"m": 1.0}
-    metrics.gauge("queue_length", ("model_name",), lambda: [((name,), length) for name, length in queue.items()])
+    sizes = {"m": 1.0}
+    metrics.gauge("size", ("model_name",), lambda: [((name,), size) for name, size in sizes.items()])
+    assert values(metrics, "tfjob_serving_size") == {'model_name="m"': 1}
+    sizes["m"] = 2
+    assert values(metrics, "tfjob_serving_size") == {'model_name="m"': 2}
+
+
+def test_the_queue_has_a_length() -> None:
+    metrics = Metrics()
+    for change in (1, 1, -1):
+        metrics.waiting("m", change)
     assert values(metrics, "tfjob_serving_queue_length") == {'model_name="m"': 1}
-    queue["m"] = 2
-    assert values(metrics, "tfjob_serving_queue_length") == {'model_name="m"': 2}
+    assert "# TYPE tfjob_serving_queue_length gauge" in metrics.page()
 
 
 def test_names_that_clients_choose_do_not_fill_the_memory() -> None:
