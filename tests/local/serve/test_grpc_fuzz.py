@@ -14,7 +14,7 @@ import pytest
 from support.serve.server_process import ServerProcess, predict_over_grpc
 from tfjob.serve import protos
 
-REQUESTS, IMPATIENT = 5000, 2000
+REQUESTS, IMPATIENT = 10_000, 2000
 AT_ONCE = 50
 SERVICES = "/tensorflow.serving.PredictionService", "/tensorflow.serving.ModelService"
 METHODS = [f"{SERVICES[0]}/{name}" for name in ("Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata")]
