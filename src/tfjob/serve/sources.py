@@ -85,7 +85,7 @@ def cluster_source(job: TFJob, model_path: str) -> Source:
 def _named(places: Places, job: str, model_path: str) -> Path:
     if not places.own:
         hint = "Name the folder of the model: tfjob serve FOLDER"
-        raise InvalidRequest(f"{job} has no folder of its own on this machine", hint)
+        raise InvalidRequest(f"{job} has no storage folder on this machine", hint)
     return places.own[0] / model_path
 
 

@@ -87,6 +87,10 @@ def test_the_help_of_a_command_is_its_golden_text(empty: CommandLine, command: s
         ("operator", "manifests"),
         ("operator", "install"),
         ("operator", "uninstall"),
+        ("serve", "start"),
+        ("serve", "status"),
+        ("serve", "stop"),
+        ("serve", "update"),
     ],
 )
 def test_the_help_of_a_command_of_a_group_is_its_golden_text(empty: CommandLine, words: tuple[str, str]) -> None:

@@ -39,6 +39,10 @@ COVERED = {
         ),
         'eval "$(tfjob completion bash)"': "tests/local/cli/test_completion.py",
     },
+    "docs/guides/serving.md": {
+        "tfjob serve digits --on k8s": "tests/node/serve/test_serve_nodes.py",
+        "helm install mnist-job": "tests/cluster/serve/test_chart_serving.py",
+    },
     "examples/README.md": {
         "tfjob run examples/mnist/tfjob.yaml": "tests/local/training/test_training_examples.py",
         ".venv/bin/python tools/image.py --sample": "tests/node/chart/test_chart_nodes.py",

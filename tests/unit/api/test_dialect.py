@@ -26,6 +26,8 @@ OTHER_WORDS = {
     "jobs/output.py": "TF_JOB_TABLE",
     "plan/build/tensorboard.py": "TF_JOB_NAME_LABEL",
     "launch/cluster.py": "TensorFlowOrgStorage",
+    "serve/config_files.py": "TENSORFLOW",
+    "serve/server.py": "TENSORFLOW",
 }
 """The library TensorFlow, the table for `tfjob explain`, a label that TensorBoards of every version have, and how a dry
 run wraps pods."""

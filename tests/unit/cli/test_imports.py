@@ -24,10 +24,7 @@ ALLOWED_IN_ADDITION = {
     "commands/doctor.py": {"operator", "local"},
     "commands/volume.py": {"local"},
     "commands/init.py": {"api", "local"},
-    "commands/serve.py": {"serve"},
-    "commands/models.py": {"serve"},
-    "commands/export.py": {"serve"},
-    "commands/predict.py": {"serve"},
+    **{f"commands/{name}.py": {"serve"} for name in ("serve", "models", "export", "predict")},
 }
 MODULES = sorted(str(path.relative_to(CLI)) for path in CLI.rglob("*.py"))
 
