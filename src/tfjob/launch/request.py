@@ -211,9 +211,18 @@ def is_script(file: str) -> bool:
 
 
 def source_folder(request: Request) -> Path:
-    """Return the folder to which jobs belong: that of the script or manifest, else the working folder."""
-    is_file = request.file not in ("", "-") and not request.script.module
-    return (Path(request.file).parent if is_file else Path()).resolve()
+    """Return the folder to which jobs belong: that of the manifest or of the program's file, else the working folder.
+
+    The file of a module or a command counts if its folder is in the working folder.
+    """
+    from tfjob.api.manifest.script import file_of
+
+    if request.file not in ("", "-") and not request.script.module:
+        return Path(request.file).parent.resolve()
+    here = Path.cwd()
+    file = file_of(command_of(request)) if request.is_program else None
+    found = (here / file).parent.resolve() if file else here
+    return found if found.is_dir() and found.is_relative_to(here) else here
 
 
 def names_of_script(request: Request) -> list[str]:
