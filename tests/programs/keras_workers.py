@@ -184,12 +184,12 @@ def built() -> keras.Model:
         return build()
 
 
-def train(outside: str = "", clipnorm: float | None = None, **options: Any) -> None:
+def train(outside: str = "", sgd: dict[str, Any] | None = None, **options: Any) -> None:
     """Train a model with other options; `outside` is one of OUTSIDE, created outside the scope."""
     given = {outside: OUTSIDE[outside]()} if outside else {}
     with strategy.scope():
         model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3)])
-        optimizer = keras.optimizers.SGD(clipnorm=clipnorm)
+        optimizer = keras.optimizers.SGD(**(sgd or {}))
         model.compile(**{"optimizer": optimizer, "loss": LOSS(from_logits=True), **given, **options})
     model.fit(dataset(), verbose=0)
 
@@ -199,7 +199,9 @@ CASES = {
     "metric outside": lambda: train("metrics"),
     "jit_compile": lambda: train(jit_compile=True),
     "steps_per_execution": lambda: train(steps_per_execution=2),
-    "clipnorm": lambda: train(clipnorm=1.0),
+    "clipnorm": lambda: train(sgd={"clipnorm": 1.0}),
+    "accumulation": lambda: train(sgd={"gradient_accumulation_steps": 2}),
+    "averages": lambda: train(sgd={"use_ema": True, "ema_overwrite_frequency": 3}),
     "weighted mean": lambda: train(loss=LOSS(from_logits=True, reduction="mean_with_sample_weight")),
     "fit unsharded": lambda: built().fit(unsharded(), verbose=0),
     "predict unsharded": lambda: built().predict(unsharded(), verbose=0),

@@ -87,6 +87,8 @@ def check_refused(found: dict[str, list[dict[str, Any]]]) -> None:
         "jit_compile": "jit_compile=False",
         "steps_per_execution": "steps_per_execution=1",
         "clipnorm": "clipnorm",
+        "accumulation": "gradient_accumulation_steps",
+        "averages": "ema_overwrite_frequency",
         "weighted mean": "mean_with_sample_weight",
         "fit unsharded": "number of steps",
         "predict unsharded": "AutoShardPolicy.OFF",

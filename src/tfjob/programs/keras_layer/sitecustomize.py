@@ -186,6 +186,10 @@ class Layer(object):
         for name in ("clipnorm", "global_clipnorm", "clipvalue"):
             if getattr(optimizer, name, None) is not None:
                 self.refuse("%s would clip the gradients of each worker before they are added" % name, "Remove it.")
+        averages = getattr(optimizer, "use_ema", False)
+        for name, is_used in (("gradient_accumulation_steps", True), ("ema_overwrite_frequency", averages)):
+            if is_used and getattr(optimizer, name, None):
+                self.refuse("%s makes steps conditional, and workers cannot share such steps" % name, "Remove it.")
         for loss in self.tree.flatten(model.loss):
             if getattr(loss, "reduction", None) == "mean_with_sample_weight":
                 self.refuse(
