@@ -24,7 +24,7 @@ from tfjob.cli.context import (
     print_outages,
 )
 from tfjob.cli.output import print_jobs
-from tfjob.launch.request import Request, ScriptRequest, is_script
+from tfjob.launch.request import MANIFESTS, Request, ScriptRequest, is_script
 from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
@@ -42,17 +42,21 @@ class WithArguments(click.Command):
         try:
             left = super().parse_args(ctx, own)
         except click.NoSuchOption as error:
-            if end < len(args) or not any(map(is_script, words)):
+            if end < len(args) or not ("-m" in words or any(map(is_script, words))):
                 raise
-            hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
-            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+            unknown = exit_codes.unknown_option(error)
+            hint = f"Arguments of the program go after --: tfjob {ctx.info_name} PROGRAM -- {error.option_name} ..."
+            raise click.UsageError(f"{unknown} {hint}", ctx) from None
         ctx.params["arguments"] = (*ctx.params.get("arguments", ()), *program)
         files = [one for one in (*ctx.params.get("files", ()), ctx.params.get("file")) if one]
         module, script = ctx.params["module"], next(filter(is_script, files), "")
         if module.startswith("-") or "/" in module or is_script(module):
             raise click.UsageError(f"-m needs the name of a module, such as pkg.train, not {module!r}.", ctx)
-        if module and script:
-            raise click.UsageError(f"-m {module} and {script} are two programs: use one of them.", ctx)
+        manifest = files[0] if files and files[0].endswith(MANIFESTS) and "-m" in words[words.index(files[0]) :] else ""
+        if module and (script or manifest):
+            raise click.UsageError(f"-m {module} and {script or manifest} exclude each other: use one of them.", ctx)
+        if "--warm" in words and "--cold" in words:
+            raise click.UsageError("--warm and --cold exclude each other: use one of them.", ctx)
         if not (files or module or program or "" in words) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)

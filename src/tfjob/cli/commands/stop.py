@@ -116,8 +116,9 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
     for word in words:
         name, _, count = word.partition("=")
         if not count:
-            known = ", ".join(f"{name}=N" for name in names)
-            raise InvalidRequest(f"'{word}' has no number of replicas", f"Use {known}.")
+            known = " or ".join(f"{name}={word if word.isdecimal() else 'N'}" for name in names)
+            missing = "replica type" if word.isdecimal() else "number of replicas"
+            raise InvalidRequest(f"'{word}' has no {missing}", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
             raise InvalidRequest(f"invalid number of replicas '{count}' in '{word}'", "Use a whole number, 0 or more.")
         counts[name] = int(count)
