@@ -89,11 +89,12 @@ def _code_of(command: Callable[..., Any]) -> int:
 
 def unknown_option(error: click.NoSuchOption) -> str:
     """Return the message for an unknown option, with the option that the user probably meant."""
-    from tfjob.api.suggest import nearest
+    from difflib import get_close_matches
 
     options = [name for one in (error.ctx.command.params if error.ctx else ()) for name in one.opts]
-    near = nearest(error.option_name.lstrip("-"), [name[2:] for name in options if name.startswith("--")])
-    return f"{error.message}{f' Did you mean --{near}?' if near else ''}"
+    known = [name[2:] for name in options if name.startswith("--")]
+    near = get_close_matches(error.option_name.lstrip("-"), known, n=1, cutoff=0.7)  # -- would make all names similar
+    return f"{error.message}{f' Did you mean --{near[0]}?' if near else ''}"
 
 
 def explained(error: Exception) -> Stop | None:

@@ -45,7 +45,7 @@ class WithArguments(click.Command):
             if end < len(args) or not ("-m" in words or any(map(is_script, words))):
                 raise
             unknown = exit_codes.unknown_option(error)
-            hint = f"Arguments of the program go after --: tfjob {ctx.info_name} PROGRAM -- {error.option_name} ..."
+            hint = f"To pass it to the program: tfjob {ctx.info_name} PROGRAM -- {error.option_name} ..."
             raise click.UsageError(f"{unknown} {hint}", ctx) from None
         ctx.params["arguments"] = (*ctx.params.get("arguments", ()), *program)
         files = [one for one in (*ctx.params.get("files", ()), ctx.params.get("file")) if one]

@@ -231,7 +231,7 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
     held = [*runtime.folders, *(mount.get("mountPath") or "/" for mount in container.get("volumeMounts") or [])]
     is_python = bool(command) and Path(command[0]).name.startswith("python")
     script = next((number for number, word in enumerate(command) if number and not word.startswith("-")), 0)
-    for number in {0, script} if is_python else range(len(command[:1])):
+    for number in sorted({0, script}) if is_python else range(len(command[:1])):
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
             message = f"tfjob does not run images on this machine, which has no {file}"
@@ -241,7 +241,8 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
             )
             is_mappable = file.parent != Path("/")
             yield _warning((*at, "command", number), message, hint if is_mappable else "change the command")
-        elif number and file.suffix == ".py" and "$" not in command[number]:
+            return
+        if number and file.suffix == ".py" and "$" not in command[number] and runtime.workdir.is_dir():
             file = runtime.workdir / file
             if not file.exists() and not any(file.is_relative_to(folder) for folder in held):
                 near = nearest(file.name, (one.name for one in file.parent.glob("*.py")))
