@@ -73,14 +73,12 @@ SCRIPT_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
     click.option("--evaluator", type=WholeNumber(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
-    click.option(
-        "--in-image", is_flag=True, help="Run the code in the image instead of sending this folder (on a cluster only)."
-    ),
+    click.option("--in-image", is_flag=True, help="Send no files: the image contains the code (on a cluster only)."),
     click.option(
         "--env",
         multiple=True,
         metavar="NAME[=VALUE]",
-        help="Set a variable, or pass the one of this shell (scripts only).",
+        help="Set a variable, or pass NAME from this shell (scripts only).",
     ),
     click.option(
         "--env-file",
@@ -108,11 +106,13 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--warm/--cold",
         default=None,
-        help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
-        "default: those that import TensorFlow.",
+        help="Start all replicas (--warm) or none (--cold) from a process that has already loaded TensorFlow, which is "
+        "faster; default: those that import TensorFlow.",
     ),
     click.option(
-        "--share-storage", is_flag=True, help="Continue from checkpoints of another folder's job of this name."
+        "--share-storage",
+        is_flag=True,
+        help="Use the checkpoints of a job with the same name that was started from another folder.",
     ),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
@@ -131,7 +131,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Start nothing; print the processes or, on a cluster, the objects that would run (-o yaml: the manifest).",
+    help="Start nothing; print the processes that would run or, on a cluster, the objects (-o yaml: the manifest).",
 )
 @click.option("-d", "--detach", is_flag=True, help="Run in the background.")
 @click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
@@ -140,9 +140,9 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
 
     A program is a Python script, a shell script (.sh), a module (-m), or a command after `--`. tfjob generates a
     manifest for it in memory (to print it: --dry-run -o yaml). All replicas run the program in the current folder. On a
-    cluster, they run it in a copy of this folder: the files that git does not ignore, without those that .tfjobignore
-    lists or that look like secrets. If the command of a manifest runs a file of the manifest's folder, tfjob sends that
-    folder too. With --in-image, it sends nothing.
+    cluster, tfjob sends them a copy of this folder: the files that git does not ignore, except those that .tfjobignore
+    lists or that look like secrets. For a manifest, tfjob sends the manifest's folder instead, if a command runs a file
+    of it. With --in-image, tfjob sends nothing.
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second
