@@ -199,8 +199,8 @@ class SelfTestOptions:
 
     image: str = option("Operator image.", "", "IMAGE", required=True)
     test_image: str = option(
-        "Image with TensorFlow, for a job that trains. Without it, the replicas use the operator's image and only connect "
-        "to each other.",
+        "Image with TensorFlow, for a job that trains. Without it, the replicas use the operator's image and only "
+        "connect to each other.",
         "",
         "IMAGE",
     )
