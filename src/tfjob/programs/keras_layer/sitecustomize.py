@@ -208,7 +208,7 @@ class Layer(object):
         return original(model, logs)
 
     def start_epochs(self, original, iterator, **kwargs):
-        """Refuse datasets of which each worker reads its own batches: Keras does not know how many there are."""
+        """Refuse unsharded datasets: each worker reads all rows in small batches, but Keras counts the large ones."""
         dataset, is_counted = kwargs.get("x"), bool(kwargs.get("steps_per_epoch"))
         is_shared = self.has_peers(kwargs.get("distribute_strategy")) and isinstance(dataset, self.tf.data.Dataset)
         if is_shared and not is_counted and self.sharding(dataset) == self.policies.OFF:
