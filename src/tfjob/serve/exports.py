@@ -118,7 +118,7 @@ def publish(source: Path, base: Path, version: int | None = None) -> Path:
         )
     is_new = not base.exists()
     base.mkdir(parents=True, exist_ok=True)
-    unfinished = base / f".unfinished-{os.getpid()}"
+    unfinished = base / f".publishing-{os.getpid()}"
     try:
         shutil.rmtree(unfinished, ignore_errors=True)  # of a killed process with the same number
         shutil.copytree(source, unfinished)

@@ -275,7 +275,8 @@ class GrpcServer:
 
 async def start(service: Service, listening: Listening) -> GrpcServer:
     """Start the server; raise UserError if an address cannot be used."""
-    server = grpc.aio.server(options=[*OPTIONS, *listening.arguments])
+    options: dict[str, int | str] = {**dict(OPTIONS), **dict(listening.arguments)}  # of two with a name, one is ignored
+    server = grpc.aio.server(options=list(options.items()))
     server.add_generic_rpc_handlers((_Handlers(service),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
@@ -320,7 +321,13 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 async def _abort(context: Any, status: Status) -> bytes:
-    await context.abort(STATUS_CODES[status.code.number], status.message)
+    try:
+        await context.abort(STATUS_CODES[status.code.number], status.message)
+    except grpc.aio.AbortError:
+        raise
+    except Exception:
+        # The client is gone, for example because its deadline is over; grpcio would log a traceback.
+        raise asyncio.CancelledError from None
     raise AssertionError("abort raises")
 
 

@@ -79,7 +79,9 @@ def _models_in(folder: Path) -> Models:
     if not folder.is_dir():
         raise NotFound(f"there is no folder {folder}", "Name a job, or a folder with a SavedModel or its versions.")
     folder = folder.absolute()
-    return Models(folder.name, find_exports([folder]), [folder])
+    exports = find_exports([folder])
+    is_one = [export.folder for export in exports] == [folder]  # a SavedModel, perhaps named with a number
+    return Models(exports[0].name if is_one else folder.name, exports, [folder])
 
 
 def _models_of(home: Home, store: Store, run: Run) -> Models:

@@ -113,7 +113,7 @@ def strings(leaves: Sequence[Any], place: str) -> Array:
     result = np.empty(len(leaves), np.object_)
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, str):
-            result[position] = leaf.encode("utf-8", "surrogatepass")
+            result[position] = leaf.encode()
         elif _is_base64(leaf):
             result[position] = _decode_base64(leaf, place)
         else:
@@ -128,12 +128,14 @@ def _parse_special(body: bytes, error: orjson.JSONDecodeError) -> Any:
     message, position = error.msg, error.pos
     if any(number in body for number in SPECIAL_NUMBERS):
         try:
-            return json.loads(body)
+            document = json.loads(body)
+            orjson.dumps(document)  # rejects halves of characters (a lone "\\ud800") and what else orjson cannot read
+            return document
         except json.JSONDecodeError as again:
             message, position = again.msg, again.pos
         except RecursionError:
             message = "the document has too many levels"
-        except ValueError as again:
+        except (TypeError, ValueError) as again:
             message = str(again)
     raise invalid(f"JSON Parse error: {message} at offset: {position}")
 
@@ -297,7 +299,8 @@ def metadata_reply(name: str, version: int, signatures: Mapping[str, Signature])
 
 
 def error_reply(message: str) -> bytes:
-    return orjson.dumps({"error": message})
+    """Return the body of an error. A message may quote bytes of a request that are not UTF-8."""
+    return orjson.dumps({"error": message.encode(errors="replace").decode()})
 
 
 def dump(document: Any, arrays: Iterable[Array] = ()) -> bytes:

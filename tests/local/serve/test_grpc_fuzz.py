@@ -1,4 +1,4 @@
-"""Random damage to requests: the server answers every one, and then still answers good ones."""
+"""Damaged requests and clients that give up: the server answers every one that waits, and logs no traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from support.serve.server_process import ServerProcess, predict_over_grpc
 from tfjob.serve import protos
 
-REQUESTS = 5000
+REQUESTS, IMPATIENT = 10_000, 2000
 AT_ONCE = 50
 SERVICES = "/tensorflow.serving.PredictionService", "/tensorflow.serving.ModelService"
 METHODS = [f"{SERVICES[0]}/{name}" for name in ("Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata")]
@@ -68,9 +68,24 @@ def damaged(message: bytes, dice: random.Random) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_damaged_requests_get_an_answer_and_hurt_no_one(seed: int, server: ServerProcess) -> None:
-    dice = random.Random(seed)
+def test_clients_that_give_up_leave_no_trace(server: ServerProcess) -> None:
+    dice = random.Random(1)
+    good = good_requests()[0]
+    outcomes: Counter[str] = Counter()
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        call: Any = channel.unary_unary(METHODS[0])
+        for _ in range(IMPATIENT // AT_ONCE):
+            waiting = [call.future(good, timeout=dice.choice([0.001, 0.003, 0.01, 60])) for _ in range(AT_ONCE)]
+            for one in waiting[:: dice.randint(2, 5)]:
+                one.cancel()
+            outcomes.update(one.code().name for one in waiting)
+        assert outcomes.keys() <= {"OK", "CANCELLED", "DEADLINE_EXCEEDED"}, outcomes
+        assert predict_over_grpc(channel, "half", x=2.0).outputs["y"].float_val == [4]
+    assert "Traceback" not in server.text()
+
+
+def test_damaged_requests_get_an_answer_and_hurt_no_one(server: ServerProcess) -> None:
+    dice = random.Random(1)
     good = good_requests()
     answers: Counter[str] = Counter()
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:

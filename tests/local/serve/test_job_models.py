@@ -146,4 +146,6 @@ def test_a_model_is_exported_as_the_next_version(line: CommandLine, saved_models
     copied = line("export", str(tmp_path / "mnist"), "--to", str(tmp_path / "copy"))
     assert copied == f"exported mnist to {tmp_path}/copy/1\n"
     assert export_at(tmp_path / "copy" / "1").version == 1
+    one = line("export", str(tmp_path / "mnist" / "2"), "--to", str(tmp_path / "copy"))
+    assert one == f"exported mnist to {tmp_path}/copy/2\n"
     shutil.rmtree(job)

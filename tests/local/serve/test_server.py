@@ -283,6 +283,33 @@ def test_an_idle_server_ends_at_once_with_0(number: int, saved_models: Path, tmp
         assert server.stop(number) == 0
 
 
+def test_a_server_that_still_loads_ends_with_0(saved_models: Path, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, f"--model_base_path={saved_models / 'large'}", waits=False) as server:
+        server.wait_for("Loading version 1")
+        assert server.stop() == 0
+
+
+def test_a_server_reads_all_of_its_files(saved_models: Path, tmp_path: Path) -> None:
+    texts = {
+        "batching_parameters": "max_batch_size { value: 4 } allowed_batch_sizes: 2 allowed_batch_sizes: 4",
+        "monitoring_config": 'prometheus_config { enable: true path: "/metrics" }',
+        "tensorflow_session_config": "intra_op_parallelism_threads: 1",
+    }
+    flags = ["--enable_batching", "--rest_api_enable_cors_support", "--enable_profiler=false"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        flags.append(f"--{name}_file={tmp_path / name}")
+    with ServerProcess(tmp_path, f"--model_base_path={saved_models / 'half'}", *flags) as server:
+        assert server.predict("default", {"instances": [1.0]})[1] == {"predictions": [{"y": 3.5, "offset": 3.0}]}
+        status, reply = server.predict("default", {"instances": [1.0] * 5})
+        assert (status, "max_batch_size" in reply["error"]) == (400, True)
+        page = server.get("/metrics")[1]
+        assert ':tensorflow:serving:request_count{model_name="default",status="INVALID_ARGUMENT"} 1' in page
+        assert server.get("/monitoring/prometheus/metrics")[0] == 404
+        assert server.ask("OPTIONS", "/v1/models/default", headers={"Origin": "http://a.example"})[0] == 200
+        assert "--enable_profiler has no effect" in server.text()
+
+
 def test_a_server_listens_on_a_unix_socket_alone(saved_models: Path, tmp_path: Path) -> None:
     path = tmp_path / "grpc.sock"
     flags = ("--port=0", f"--grpc_socket_path={path}", f"--model_base_path={saved_models / 'half'}")

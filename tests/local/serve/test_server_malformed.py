@@ -23,6 +23,7 @@ HTTP_REQUESTS = 1000
 JSON_PARTS = [
     '{"instances": [1, 2]}',
     '{"inputs": {"x": [1.5]}}',
+    '{"signature_name": "serving_default", "instances": [{"x": NaN}]}',
     '{"signature_name": "strings", "inputs": {"suffix": {"b64": "IQ=="}, "words": ["a"]}}',
     '{"signature_name": "two_inputs", "instances": [{"a": [1, 2], "b": 3}]}',
     '{"signature_name": "every_type", "instances": [{"bool": true, "int8": 1}]}',

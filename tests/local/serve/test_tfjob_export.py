@@ -101,6 +101,13 @@ def test_a_checkpoint_of_each_kind_is_exported(cases: Path, kind: str, step: int
     assert run(folder, read(folder).signatures["serving_default"])["outputs"].tolist() == [[2, 2, 2]]
 
 
+def test_the_function_that_builds_a_model_may_name_inputs_and_outputs(cases: Path) -> None:
+    folder = cases / "restored" / "attribute-build_with_options"
+    signature = read(folder).signatures["serving_default"]
+    assert signature.inputs["points"].dtype == "DT_DOUBLE"
+    assert run(folder, signature)["scores"].tolist() == [[4, 4, 4]]
+
+
 @pytest.mark.parametrize("kind", ["attribute", "other_name", "root", "names", "keras"])
 def test_a_checkpoint_of_another_shape_is_an_error_with_both_shapes(cases: Path, kind: str) -> None:
     answers = json.loads((cases / "answers.json").read_text())

@@ -114,7 +114,7 @@ def restored():
     """Export every checkpoint with every function that builds a model; return what is printed."""
     found = {}
     for place in sorted((FOLDER / "checkpoints").iterdir()):
-        for function in ("build", "build_wider", "build_deeper"):
+        for function in ("build", "build_with_options", "build_wider", "build_deeper"):
             target = FOLDER / "restored" / f"{place.name}-{function}"
             try:
                 answer = export_checkpoint.main(f"{BUILD}:{function}", str(place), str(target))

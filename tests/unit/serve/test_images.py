@@ -4,11 +4,14 @@ import gzip
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.golden import Wording
 from tfjob.errors import InvalidRequest
@@ -150,3 +153,14 @@ def test_resizing_averages_the_pixels_that_a_new_one_covers() -> None:
     assert resize(image, 1, 2).tolist() == [[10, 30]]
     np.testing.assert_allclose(resize(image, 2, 3), [[2.5, 15, 27.5], [12.5, 25, 37.5]])
     assert resize(image[..., None], 4, 8).shape == (4, 8, 1)
+
+
+@given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 40))
+def test_a_damaged_png_is_read_or_is_an_error(
+    tmp_path_factory: pytest.TempPathFactory, new: bytes, at: int, cut: int
+) -> None:
+    whole = png(COLOR, 2, bytes(range(5)))
+    file = tmp_path_factory.getbasetemp() / "damaged.png"
+    file.write_bytes(whole[:at] + new + whole[at + cut :])
+    with suppress(InvalidRequest):
+        assert read_png(file).dtype == np.uint8

@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from support.golden import Wording
 from tfjob.serve import json_api, protos
 from tfjob.serve.errors import Code, Status
 from tfjob.serve.savedmodel import Signature, TensorSpec
-from tfjob.serve.tensors import NUMPY
+from tfjob.serve.tensors import NAMES, NUMPY
 
 
 def signature(defaults: dict[str, bytes] | None = None, **inputs: str) -> Signature:
@@ -25,8 +28,8 @@ TEXT = signature(s="STRING")
 
 def inputs(text: str, one: Signature = ONE) -> dict[str, Any]:
     """Return the inputs of a request as lists, which compare more easily than arrays."""
-    arrays, _ = json_api.predict_inputs(json_api.parse(text.encode()), one)
-    return {name: array.tolist() for name, array in arrays.items()}
+    found, _ = json_api.predict_inputs(json_api.parse(text.encode()), one)
+    return {name: array.tolist() for name, array in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,8 @@ INVALID = [
     ("{", ONE),
     ('{"instances": [NaN}', ONE),
     ("[" * 100_000 + "NaN", ONE),
+    ('{"signature_name": "\\ud800", "instances": [NaN]}', ONE),
+    ('{"inputs": {"\\ud800": [1]}}', ONE),
     ("[1]", ONE),
     ("{}", ONE),
     ('{"signature_name": 1, "instances": [1]}', ONE),
@@ -119,6 +124,33 @@ def test_an_invalid_request_is_an_error_that_names_the_place(wording: Wording) -
         assert caught.value.code is Code.INVALID_ARGUMENT
         errors.append(f"{text[:60]}  ->  {caught.value.message}")
     wording(*errors)
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just({"b64": "YQ=="}),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "n", "b64"]), inner, max_size=2),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["instances", "inputs", "examples", "context", "signature_name"])
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=2), st.sampled_from([ONE, TWO, TEXT, signature(x="BOOL")]))
+def test_any_document_is_read_or_rejected(document: dict[str, Any], one: Signature) -> None:
+    body = json.dumps(document).encode()
+    codes = set()
+    for read in (lambda: json_api.predict_inputs(json_api.parse(body), one), lambda: json_api.examples(document)):
+        try:
+            read()
+        except Status as status:
+            codes.add(status.code)
+    assert codes <= {Code.INVALID_ARGUMENT}
+
+
+@given(arrays(st.sampled_from([np.float32, np.float64, np.int8, np.uint64]), array_shapes(max_dims=3, max_side=3)))
+def test_numbers_survive_a_reply_and_a_request(array: Any) -> None:
+    spec = TensorSpec("x:0", NAMES[array.dtype], None)
+    (value,) = json_api.parse(json_api.predict_reply({"x": array}, True)).values()
+    assert np.array_equal(json_api.array(value, spec, "x"), array, equal_nan=array.dtype.kind == "f")
 
 
 def feature(example: bytes, name: str) -> list[Any]:
@@ -250,6 +282,10 @@ def test_classes_are_pairs_of_label_and_score(outputs: dict[str, Any], expected:
 
 def test_regressions_are_numbers() -> None:
     assert json_api.regress_reply({"outputs": floats(0.1, 2)}) == b'{"results":[0.1,2.0]}'
+
+
+def test_an_error_may_quote_what_is_not_utf8() -> None:
+    assert json_api.error_reply("model \udcff") == b'{"error":"model ?"}'
 
 
 def test_the_status_has_versions_as_strings() -> None:
