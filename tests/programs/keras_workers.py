@@ -5,6 +5,9 @@ Without TF_CONFIG it trains alone. Each argument is a part to run, and each part
     fit        `fit` with validation data and callbacks, then `evaluate` and `predict`
     loop       the same training as a custom loop
     backup     the training of `fit` with BackupAndRestore; waits before epoch 2 until the file `go` exists
+    weighted   `fit` with class weights and sample weights, and training on single batches
+    normalized `fit` with BatchNormalization
+    lopsided   `fit` with BackupAndRestore on the first worker only
     refused    models that several workers would train differently from one
 """
 
@@ -127,6 +130,35 @@ def backup() -> None:
     report("backup", model, loss=history["loss"])
 
 
+def weighted() -> None:
+    with strategy.scope():
+        model = build()
+    heavier = np.linspace(0.5, 1.5, len(LABELS), dtype="float32")
+    rows = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS, heavier)).batch(BATCH)
+    by_row = model.fit(rows, epochs=2, verbose=0).history["loss"]
+    by_class = model.fit(dataset(), epochs=2, class_weight={0: 1.0, 1: 2.0, 2: 0.5}, verbose=0).history["loss"]
+    batch = IMAGES[:BATCH], LABELS[:BATCH]
+    on_batch = [model.train_on_batch(*batch), model.test_on_batch(*batch)]
+    report("weighted", model, loss=by_row + by_class, on_batch=[[float(one) for one in pair] for pair in on_batch])
+
+
+def normalized() -> None:
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        layers = [keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.BatchNormalization()]
+        model = keras.Sequential([*layers, keras.layers.Dense(3)])
+        model.compile(optimizer="sgd", loss=LOSS(from_logits=True))
+    model.fit(dataset(), epochs=2, verbose=0)
+    report("normalized", model)
+
+
+def lopsided() -> None:
+    with strategy.scope():
+        model = build()
+    is_first = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0
+    model.fit(dataset(), verbose=0, callbacks=[keras.callbacks.BackupAndRestore("backup")] if is_first else [])
+
+
 def refused() -> None:
     for name, case in CASES.items():
         try:
@@ -141,12 +173,23 @@ LOSS = keras.losses.SparseCategoricalCrossentropy
 OUTSIDE = {"optimizer": keras.optimizers.SGD, "metrics": lambda: [keras.metrics.SparseTopKCategoricalAccuracy(2)]}
 
 
-def train(outside: str = "", clipnorm: float | None = None, **options: Any) -> None:
+def unsharded() -> tf.data.Dataset:
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset().with_options(options)
+
+
+def built() -> keras.Model:
+    with strategy.scope():
+        return build()
+
+
+def train(outside: str = "", sgd: dict[str, Any] | None = None, **options: Any) -> None:
     """Train a model with other options; `outside` is one of OUTSIDE, created outside the scope."""
     given = {outside: OUTSIDE[outside]()} if outside else {}
     with strategy.scope():
         model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(3)])
-        optimizer = keras.optimizers.SGD(clipnorm=clipnorm)
+        optimizer = keras.optimizers.SGD(**(sgd or {}))
         model.compile(**{"optimizer": optimizer, "loss": LOSS(from_logits=True), **given, **options})
     model.fit(dataset(), verbose=0)
 
@@ -156,10 +199,23 @@ CASES = {
     "metric outside": lambda: train("metrics"),
     "jit_compile": lambda: train(jit_compile=True),
     "steps_per_execution": lambda: train(steps_per_execution=2),
-    "clipnorm": lambda: train(clipnorm=1.0),
+    "clipnorm": lambda: train(sgd={"clipnorm": 1.0}),
+    "accumulation": lambda: train(sgd={"gradient_accumulation_steps": 2}),
+    "averages": lambda: train(sgd={"use_ema": True, "ema_overwrite_frequency": 3}),
     "weighted mean": lambda: train(loss=LOSS(from_logits=True, reduction="mean_with_sample_weight")),
+    "fit unsharded": lambda: built().fit(unsharded(), verbose=0),
+    "predict unsharded": lambda: built().predict(unsharded(), verbose=0),
+    "predict_on_batch": lambda: built().predict_on_batch(IMAGES[:BATCH]),
 }
-PARTS = {"fit": fit, "loop": loop, "backup": backup, "refused": refused}
+PARTS = {
+    "fit": fit,
+    "loop": loop,
+    "backup": backup,
+    "weighted": weighted,
+    "normalized": normalized,
+    "lopsided": lopsided,
+    "refused": refused,
+}
 for argument in sys.argv[1:]:
     PARTS[argument]()
 sys.stdout.flush()

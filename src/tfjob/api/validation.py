@@ -73,7 +73,7 @@ def validate(job: TFJob) -> list[Problem]:
 def _metadata_problems(job: TFJob) -> Iterator[Problem]:
     metadata = job.metadata
     if not metadata.name:
-        hint = "give the job a name (generateName is not supported), or pass --name"
+        hint = "give the job a name (generateName is not supported), or run it with --name"
         yield Problem("metadata.name", "is missing", hint)
     else:
         yield from _name_problems(job)

@@ -68,6 +68,8 @@ def _code_of(command: Callable[..., Any]) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            error = click.UsageError(unknown_option(error), error.ctx)
         shown = io.StringIO()
         error.show(shown)
         text = shown.getvalue().replace("Error:", click.style("error:", fg="red"), 1)
@@ -84,6 +86,16 @@ def _code_of(command: Callable[..., Any]) -> int:
         complain(stop)
         return stop.code
     return code if isinstance(code, int) else SUCCEEDED
+
+
+def unknown_option(error: click.NoSuchOption) -> str:
+    """Return the message for an unknown option, with the option that the user probably meant."""
+    from difflib import get_close_matches
+
+    options = [name for one in (error.ctx.command.params if error.ctx else ()) for name in one.opts]
+    known = [name[2:] for name in options if name.startswith("--")]
+    near = get_close_matches(error.option_name.lstrip("-"), known, n=1, cutoff=0.7)  # -- would make all names similar
+    return f"{error.message}{f' Did you mean --{near[0]}?' if near else ''}"
 
 
 def explained(error: Exception) -> Stop | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfjob.api.problems import Problem
 
 INTERPRETERS = {".py": "python", ".sh": "bash"}
+MANIFESTS = (".yaml", ".yml")
 NAME_OF_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_PARSED = 64 * 1024
 """Bytes of a program whose syntax is checked before a run, which takes less than 10 ms. `tfjob check` reads more."""
@@ -215,9 +216,18 @@ def is_script(file: str) -> bool:
 
 
 def source_folder(request: Request) -> Path:
-    """Return the folder to which jobs belong: that of the script or manifest, else the working folder."""
-    is_file = request.file not in ("", "-") and not request.script.module
-    return (Path(request.file).parent if is_file else Path()).resolve()
+    """Return the folder to which jobs belong: that of the manifest or of the program's file, else the working folder.
+
+    The file of a module or a command counts if its folder is in the working folder.
+    """
+    from tfjob.api.manifest.script import file_of
+
+    if request.file not in ("", "-") and not request.script.module:
+        return Path(request.file).parent.resolve()
+    here = Path.cwd()
+    file = file_of(command_of(request)) if request.is_program else None
+    found = (here / file).parent.resolve() if file else here
+    return found if found.is_dir() and found.is_relative_to(here) else here
 
 
 def names_of_script(request: Request) -> list[str]:
@@ -295,6 +305,8 @@ def _declared(asked: ScriptRequest, *, cluster: bool) -> dict[str, str]:
         if not NAME_OF_VARIABLE.fullmatch(name):
             hint = "Use letters, digits and '_': --env NAME=VALUE, or --env NAME for the value of the shell."
             raise InvalidRequest(f"--env {one}: '{name}' is not a valid name of a variable", hint)
+        if name == "TF_CONFIG":
+            raise InvalidRequest(f"--env {one}: tfjob sets TF_CONFIG itself", "Leave it out.")
         if not separator and name not in os.environ:
             raise InvalidRequest(f"--env {name}: this shell has no variable {name}", f"Set it: --env {name}=VALUE")
         if separator or cluster:
@@ -317,6 +329,8 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
     if not used:
         return
     if used == ["--"]:
+        if other := next((one for one in asked.arguments if one.endswith(MANIFESTS) and Path(one).is_file()), ""):
+            raise InvalidRequest(f"{file} and {other} are two manifests", "Run the command once for each manifest.")
         what, hint = f"arguments ({' '.join(asked.arguments)}) apply", "Put them into the args of its containers."
     else:
         field = next((field for field in ("image", "env") if field in used[0]), "replicas")
@@ -325,12 +339,17 @@ def _refuse_script_options(file: str, asked: ScriptRequest) -> None:
 
 
 def _check_for_cluster(request: Request) -> None:
+    from tfjob.api.image_reference import image_fault
+
     asked, file = request.script, request.file
     if not asked.image:
         raise InvalidRequest(
             f"{request.program} needs an image to run in on a cluster",
             "Name one with Python and TensorFlow, such as --image tensorflow/tensorflow:2.21.0",
         )
+    message, hint = image_fault(asked.image)
+    if message:
+        raise InvalidRequest(f"--image: {message}", hint[:1].upper() + hint[1:] + "." if hint else "")
     if is_script(file) and not asked.in_image and os.path.relpath(file).startswith(".."):
         raise InvalidRequest(
             f"{file} is not in the current folder, which tfjob sends to the cluster",

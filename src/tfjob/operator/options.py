@@ -142,7 +142,7 @@ class Options:
         "ConfigMap in the operator's namespace with its configuration, such as accelerators.", CONFIG_MAP, "NAME"
     )
     config_key: str = option(
-        "Key in that ConfigMap. If there is only one key, the operator reads that one, whatever its name.",
+        "Key to read in the ConfigMap. If the ConfigMap has only one key, the operator reads that one.",
         CONFIG_KEY,
         "KEY",
     )
@@ -199,7 +199,8 @@ class SelfTestOptions:
 
     image: str = option("Operator image.", "", "IMAGE", required=True)
     test_image: str = option(
-        "Image with TensorFlow, to train. Default: the operator's image; its replicas only connect to each other.",
+        "Image with TensorFlow, for a job that trains. Without it, the replicas use the operator's image and only "
+        "connect to each other.",
         "",
         "IMAGE",
     )

@@ -42,7 +42,7 @@ CASES = {
     "a shell script": (("train.sh",), 0, ["train.sh: ok (train)"]),
     "two programs": (("mirrored.py", "train.sh"), 0, ["mirrored.py: ok", "train.sh: ok"]),
     "an interpreter that does not exist": (("mirrored.py", "--python", "nowhere"), 2, ["nowhere"]),
-    "an option of the program": (("mirrored.py", "--steps", "3"), 2, ["tfjob check SCRIPT -- --steps"]),
+    "an option of the program": (("mirrored.py", "--steps", "3"), 2, ["tfjob check PROGRAM -- --steps"]),
     "arguments of the program": (("mirrored.py", "--", "--steps", "3"), 0, ["mirrored.py: ok"]),
     "no such program": (("absent.py",), 2, ["absent.py"]),
     "workers of a manifest": (("job.yaml", "--workers", "2"), 2, ["--workers"]),

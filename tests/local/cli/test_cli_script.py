@@ -20,7 +20,7 @@ REFUSED = {
     "a negative count": (("steps.py", "--workers", "-1"), "--workers"),
     "no number": (("steps.py", "--ps", "many"), "'many'"),
     "no such script": (("nothing.py",), "nothing.py"),
-    "an option of the script": (("steps.py", "--steps", "3"), "tfjob run SCRIPT -- --steps"),
+    "an option of the script": (("steps.py", "--steps", "3"), "tfjob run PROGRAM -- --steps"),
     "no job name": (("steps.py", "--name", "No_Name"), "'No_Name'"),
     "in an image, here": (("steps.py", "--in-image"), "--in-image"),
     "an image, here": (("steps.py", "--image", "python:3"), "--image only applies to a cluster"),
@@ -36,6 +36,11 @@ REFUSED = {
     "a script of another folder": (("../errors.txt.py", "--on", "k8s", "--image", "python:3"), "cd .."),
     "in an image, a manifest, here": (("hello.yaml", "--in-image"), "--in-image"),
     "a cluster without an image": (("steps.py", "--on", "k8s"), "--image"),
+    "no name of an image": (("steps.py", "--on", "k8s", "--image", "tensor flow"), "--image: 'tensor flow'"),
+    "two manifests": (("hello.yaml", "hello.yaml"), "two manifests"),
+    "a manifest and a module": (("hello.yaml", "-m", "pkg"), "-m pkg and hello.yaml"),
+    "warm and cold": (("steps.py", "--warm", "--cold"), "--warm and --cold"),
+    "a variable that tfjob sets": (("steps.py", "--env", "TF_CONFIG={}"), "--env TF_CONFIG"),
 }
 
 

@@ -62,6 +62,15 @@ def test_a_server_that_never_starts_is_not_given_up(pods: Pods) -> None:
 
 
 @at(EACH_LEVEL)
+def test_the_init_container_of_a_server_is_not_given_up_either(pods: Pods) -> None:
+    setup = pods.container("no-such-program", name="setup")
+    pod = pods.launch(pods.container("true"), init=[setup], restartPolicy="Always")
+    pod.until(lambda: restarts(pod, "setup") >= 4)
+    pod.stop()
+    assert pod.wait()["done"]
+
+
+@at(EACH_LEVEL)
 def test_always_restarts_after_success_too(pods: Pods) -> None:
     pod = pods.launch(pods.container("sh", "-c", "echo once"), restartPolicy="Always")
     pod.until(lambda: restarts(pod) >= 2)

@@ -87,7 +87,12 @@ def check_refused(found: dict[str, list[dict[str, Any]]]) -> None:
         "jit_compile": "jit_compile=False",
         "steps_per_execution": "steps_per_execution=1",
         "clipnorm": "clipnorm",
+        "accumulation": "gradient_accumulation_steps",
+        "averages": "ema_overwrite_frequency",
         "weighted mean": "mean_with_sample_weight",
+        "fit unsharded": "number of steps",
+        "predict unsharded": "AutoShardPolicy.OFF",
+        "predict_on_batch": "use predict",
     }
     assert [one["case"] for one in found["refused"]].count("jit_compile") == 2
     assert {one["case"] for one in found["refused"]} == words.keys()
@@ -109,27 +114,43 @@ def test_keras_fit_on_two_workers_gives_what_a_custom_loop_gives(trainings: Trai
 def test_several_workers_give_what_one_process_gives(
     trainings: Trainings, workers: int, options: tuple[str, ...]
 ) -> None:
-    alone = trainings.run("fit", workers=1)["fit"][0]
-    shared = check_fit(trainings.run("fit", "loop", workers=workers, options=options), workers)
+    alone = trainings.run("fit", "weighted", workers=1)
+    shared = trainings.run("fit", "loop", "weighted", "normalized", workers=workers, options=options)
     assert trainings.starts() == {"cold" if options else "warm"}
-    for name, values in alone.items():
-        assert shared[name] == approx(values), name
+    check_fit(shared, workers)
+    for part in ("fit", "weighted"):
+        for name, values in alone[part][0].items():
+            assert shared[part][0][name] == approx(values), f"{part} {name}"
+    for part in ("weighted", "normalized"):
+        assert len(shared[part]) == workers
+        assert all(result == shared[part][0] for result in shared[part]), "all workers have the same model"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("victim", ["train-worker-0", "train-worker-1"])
-def test_a_killed_worker_resumes_from_the_backup(trainings: Trainings, victim: str) -> None:
+def test_a_backup_on_some_workers_only_is_refused(trainings: Trainings) -> None:
+    words = trainings.words("lopsided")
+    done = trainings.tool.tfjob(trainings.home, "run", *words, cwd=trainings.folder, timeout=PATIENCE)
+    assert done.returncode == 1, done.stdout + done.stderr
+    failure: dict[str, Any] = status(trainings.tool, trainings.home, "train")["failure"]  # type: ignore[assignment]
+    assert failure["replica"] == "worker-1"
+    assert "BackupAndRestore" in failure["lastLines"][-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "victim"), [(2, 0), (2, 1), (3, 2)])
+def test_a_killed_worker_resumes_from_the_backup(trainings: Trainings, workers: int, victim: int) -> None:
     """All workers resume at the same epoch from the chief's backup, and the result is that of an undisturbed run."""
-    undisturbed = trainings.run("fit")["fit"][0]
-    with Running(trainings.tool, trainings.home, *trainings.words("backup"), cwd=trainings.folder) as run:
-        run.wait_for("epoch 2 begins", PATIENCE, count=2)
-        pid = workload_pid(trainings.home, victim)
+    undisturbed = trainings.run("fit", workers=workers)["fit"][0]
+    words = trainings.words("backup", workers=workers)
+    with Running(trainings.tool, trainings.home, *words, cwd=trainings.folder) as run:
+        run.wait_for("epoch 2 begins", PATIENCE, count=workers)
+        pid = workload_pid(trainings.home, f"train-worker-{victim}")
         (trainings.folder / "go").touch()
         os.kill(pid, signal.SIGKILL)
         assert run.finish(PATIENCE) == 0
         found = results(run.lines)["backup"]
-        for worker in ("worker-0", "worker-1"):
-            begun = [line for line in run.lines_of(worker) if line.endswith("begins")]
+        for worker in range(workers):
+            begun = [line for line in run.lines_of(f"worker-{worker}") if line.endswith("begins")]
             assert begun[:3] == [f"epoch {number} begins" for number in (0, 1, 2)]
             assert begun[-2:] == ["epoch 2 begins", "epoch 3 begins"]
             assert begun.count("epoch 0 begins") == 1

@@ -1,4 +1,4 @@
-"""Keras `fit` with BackupAndRestore, in a process that is killed once, at the beginning of its third epoch."""
+"""Keras `fit` with BackupAndRestore, in a process that ends as if killed once, at the beginning of its third epoch."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ class KilledOnce(tf.keras.callbacks.Callback):
         mark = CHECKPOINTS / "killed"
         if epoch == 2 and not mark.exists():
             mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os._exit(128 + signal.SIGKILL)  # in a pod, process 1 cannot send this signal to itself
 
 
 callbacks = [tf.keras.callbacks.BackupAndRestore(CHECKPOINTS / "backup"), KilledOnce()]

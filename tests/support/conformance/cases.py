@@ -92,6 +92,24 @@ CASES = [
         both(succeeded(), said("chief-0", "met 1")),
     ),
     Case(
+        "an evaluator may finish after the chief, while the workers stop",
+        [
+            tfjob(
+                "evaluated",
+                {
+                    "Chief": remembering("until", "/shared/evaluating"),
+                    "Worker": replica("sleep", "3600"),
+                    "Evaluator": remembering(
+                        *("make", "/shared/evaluating", "until", "/shared/evaluated", "say", "last step evaluated"),
+                    ),
+                },
+            )
+        ],
+        both(succeeded(), said("evaluator-0", "last step evaluated")),
+        levels=FULL,
+        script=scripts.let_evaluator_end,
+    ),
+    Case(
         "a program that exits 3 fails the job, with its last line as the verdict",
         [tfjob("three", {"Worker": replica("say", "no such column: age", "exit", "3")})],
         failed("worker-0", 3, last="no such column: age"),

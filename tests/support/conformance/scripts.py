@@ -43,7 +43,7 @@ def scale_beside_servers(job: LiveJob) -> None:
     job.until(state="Running", ready="4/4")
     job("scale", "worker=1")
     job.until(state="Running", ready="3/3")
-    let_chief_end(job, "/shared/enough")
+    let_end(job, "/shared/enough")
 
 
 def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
@@ -51,15 +51,23 @@ def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
 
     def script(job: LiveJob) -> None:
         job.until_it(lambda found: found.get("restarts") == count and "chief-0" in running(found))
-        let_chief_end(job, f"/shared/{job.name}-told")
+        let_end(job, f"/shared/{job.name}-told")
 
     return script
 
 
-def let_chief_end(job: LiveJob, file: str) -> None:
-    """Makes the file that the chief waits for."""
+def let_end(job: LiveJob, file: str, replica: str = "chief-0") -> None:
+    """Makes the file that the chief, or another replica, waits for."""
     # Whether it succeeds is open: the replica ends with the file, and whatever runs in it ends with the replica.
-    job.tool("exec", job.name, "chief-0", "--", "python", "standin.py", "make", file)
+    job.tool("exec", job.name, replica, "--", "python", "standin.py", "make", file)
+
+
+def let_evaluator_end(job: LiveJob) -> None:
+    """Lets the evaluator end when the job waits only for it."""
+    found = job.until(reason="WaitingForEvaluator")
+    assert found["state"] == "Running"
+    job.until_it(lambda found: running(found) == {"evaluator-0"})
+    let_end(job, "/shared/evaluated", "evaluator-0")
 
 
 def see_the_server_go(job: LiveJob) -> None:

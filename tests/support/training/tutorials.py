@@ -36,7 +36,7 @@ TUTORIALS = {
 }
 
 ON_NODES = tuple(name for name in TUTORIALS if name != "backup")
-"""Those that need no storage: on a cluster, a program without a manifest has none."""
+"""Those that need no storage: on a cluster, a program without a manifest has none. The other one has its own test."""
 
 
 def check_output(tutorial: Tutorial, teller: str, lines: Sequence[str]) -> None:

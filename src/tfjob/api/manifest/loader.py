@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from tfjob.api import deployments, services
 from tfjob.api.conversion import Conversion
 from tfjob.api.defaults import with_defaults
-from tfjob.api.pod_validation import resource_problems
+from tfjob.api.pod_validation import CLAIM, references, resource_problems
 from tfjob.api.problems import InvalidManifest, Path, Problem, errors, in_order, path_parts, path_text
 from tfjob.api.schema.checker import QUOTE, Schema, pod_definitions
-from tfjob.api.suggest import suggestion
+from tfjob.api.suggest import nearest, suggestion
 from tfjob.api.text.reader import Document, Mark, parse
 from tfjob.api.types import TFJob
 from tfjob.api.versions.registry import READERS, problems_of
@@ -128,6 +128,8 @@ class _Loading:
                 self.take(part)
         if not parsed.problems:
             self.refuse_unused()
+        if not self.manifest.errors:
+            self.suspect_claims()
 
     def parts(self, document: Document) -> Iterator[Part]:
         value, used, filled = substitute(document.value, self.parameters)
@@ -216,6 +218,24 @@ class _Loading:
                 said = f"the parameter '{name}' is not used: no value in the manifest contains ${{{name}}}"
                 unused = Problem("", said, f"remove -p {name}=...", source=self.manifest.source)
                 self.manifest.problems.append(unused)
+
+    def suspect_claims(self) -> None:
+        """Warn about a claim that the manifest does not declare if a similar declared claim has no use."""
+        declared = {one["metadata"]["name"] for one in self.manifest.objects if one["kind"] == CLAIM}
+        pods = [(entry, kind) for entry in self.manifest.entries for kind in entry.job.spec.tf_replica_specs]
+        uses = [
+            (entry, ("spec", "tfReplicaSpecs", kind, "template", "spec", *one.path), one.name)
+            for entry, kind in pods
+            for one in references((entry.job.spec.tf_replica_specs[kind].template or {}).get("spec") or {})
+            if one.kind == CLAIM
+        ]
+        served = (references(document["spec"]["template"]["spec"]) for document, _ in self.manifest.deployments)
+        unused = declared - {name for _, _, name in uses} - {one.name for found in served for one in found}
+        for entry, path, name in uses:
+            if name not in declared and (near := nearest(name, unused)):
+                said = f"the manifest declares no claim '{name}', but a claim '{near}' that nothing uses"
+                warning = Problem(path_text(path), said, f"did you mean {near}?", warning=True)
+                self.manifest.problems.append(entry.located(warning))
 
     def report(self, part: Part, path: Path, message: str, hint: str = "") -> None:
         self.manifest.problems.append(part.located(Problem("", message, hint), path))

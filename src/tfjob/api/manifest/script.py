@@ -62,11 +62,16 @@ class Script:
 
 def name_of(command: Sequence[str]) -> str:
     """Return a job name for a command, such as `train-mnist` for `python src/train_mnist.py`."""
+    program = file_of(command) or PurePosixPath(command[0])
+    return possible_name(program.stem)[:LONGEST_NAME].rstrip("-") or "job"
+
+
+def file_of(command: Sequence[str]) -> PurePosixPath | None:
+    """Return the Python file or shell script that a command runs; a module has the path that it has in its folder."""
     if "-m" in command[:-1]:
-        program = command[command.index("-m") + 1].removesuffix(".__main__").rpartition(".")[2]
-    else:
-        program = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
-    return possible_name(PurePosixPath(program).stem)[:LONGEST_NAME].rstrip("-") or "job"
+        module = command[command.index("-m") + 1].removesuffix(".__main__")
+        return PurePosixPath(module.replace(".", "/"))
+    return next((PurePosixPath(word) for word in command if word.endswith((".py", ".sh"))), None)
 
 
 def names_in(folder: PurePath, name: str) -> list[str]:

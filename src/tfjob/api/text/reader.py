@@ -334,6 +334,8 @@ def resolve(word: str) -> Scalar:
 
 _NO_SPACE = re.compile(r"\s*(?:- )?(?:[\w./-]+(?=:[^\s/]))?(:|-)(?=[^\s-])")
 """A line with a key or a dash that is not followed by a space, such as `replicas:1` or `-name: x`."""
+_FIRST_KEY = re.compile(r" *(?:- +)*[\w./-]+")
+_VALUE = re.compile(r" *(?:- +)*[\w./-]+:\s+[^\s#]")
 _INDENT = re.compile(r"( *)(?:- +)*(?=[^\s#])")
 _OUT_OF_BLOCK = "did not find expected key|expected <block end>"
 _NO_COLON = "could not find expected ':'"
@@ -391,6 +393,9 @@ def explain_yaml_error(error: yaml.MarkedYAMLError, text: str, line: int, column
     suspect, number = (here, line + 1) if _NO_COLON in said else (above, line)
     if ("mapping values" in said or _NO_COLON in said) and (cramped := _NO_SPACE.match(suspect)):
         return f"line {number} has no space after '{cramped[1]}'", f"write '{cramped[1]} ' in '{suspect.strip()[:40]}'"
+    if "mapping values" in said and _FIRST_KEY.fullmatch(here[:column]) and _VALUE.match(above):
+        columns = " and ".join(str(found.end() + 1) for one in (above, here) if (found := _INDENT.match(one)))
+        return f"the keys of lines {line} and {line + 1} start at different columns ({columns})", "align them"
     if "expected ',' or ']'" in said and "{" in here[: column + 1]:
         return "'{' is not allowed in an unquoted value between brackets", 'put the value in quotes, such as "${steps}"'
     if re.search(_OUT_OF_BLOCK, said) and (wrong := _wrong_indent(spaces, lines[:line])):

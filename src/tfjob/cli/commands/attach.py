@@ -20,11 +20,11 @@ TAIL = 10
 @click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
 @job_options
 def attach(job: str, plain: bool, on: On, namespace: str, output: str) -> int:
-    """Open the live view of a job in the background, as `tfjob run` shows it, until the job ends.
+    """Open the live view of a background job, as `tfjob run` shows it, until the job ends.
 
-    Begins with the last 10 lines of each replica; on a cluster, if tfjob has shown the job before, with the lines that
-    it has not shown yet. The exit code is 0 if the job succeeds and 1 if it fails. Ctrl-C only detaches: the job keeps
-    running, and the exit code is 130. For a finished job, prints its result.
+    The view begins with the last 10 lines of each replica. If tfjob has shown a job on a cluster before, the view
+    begins with the first line that tfjob has not shown yet. The exit code is 0 if the job succeeds and 1 if it fails.
+    Ctrl-C only detaches: the job keeps running, and the exit code is 130. For a finished job, prints its result.
     """
     from tfjob.cli.terminal.attach import attach as show
     from tfjob.cli.terminal.result import report_result

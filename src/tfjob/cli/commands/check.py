@@ -36,15 +36,18 @@ if TYPE_CHECKING:
     "volumes",
     multiple=True,
     metavar="NAME=FOLDER",
-    help="Use FOLDER for the volume NAME (--on local).",
+    help="Use FOLDER for the volume NAME (this machine only).",
 )
 @namespace_option("Namespace for jobs that do not name one.")
 @output_option
 def check(files: tuple[str, ...], on: On | None, output: str, **options: Any) -> int:
-    """Check manifests and programs: print every problem with its line and column. The exit code is 2 for an error.
+    """Check manifests and programs: print every problem with its line and column.
 
-    A Python program is read, not run: its syntax, the imports that its interpreter lacks, and whether its strategy fits
-    the replicas that --workers, --ps, --chief and --evaluator request.
+    The exit code is 2 if there is an error, and 0 if there are only warnings.
+
+    tfjob reads a Python program without running it. It checks the syntax, whether the interpreter of the replicas has
+    the modules that the program imports, and whether the program's strategy fits the replicas that --workers, --ps,
+    --chief and --evaluator request.
 
     With --on k8s, the API server validates the job in a dry run, which also checks your permissions, and tfjob checks
     that the Secrets, ConfigMaps and claims of the job exist. Nothing is created. Imports are not checked, because the

@@ -44,7 +44,7 @@ def debug_dump(job: str, target: str, tail: int, on: On, namespace: str) -> None
     """Collect the job, its pods, events, last log lines and versions in an archive for a bug report.
 
     Replaces the values of Secrets, passwords, tokens and keys with (redacted). Check the archive before you send it:
-    a secret that looks like ordinary text stays.
+    a secret that looks like ordinary text stays in it.
     """
     from tfjob.jobs.output import event_shape, job_shape, replica_shape
 

@@ -114,7 +114,7 @@ def _age(value: str) -> timedelta:
 @namespace_option("Namespace. Default: all; on a cluster, the namespace of the kubeconfig context.")
 @output_option
 def prune(older: timedelta, dry_run: bool, on: On, namespace: str, output: str) -> None:
-    """Delete the records of finished runs, in all namespaces or in that of -n.
+    """Delete the records of finished runs, in all namespaces or in the one that -n names.
 
     Claims (PersistentVolumeClaims, kept as folders on this machine) stay; `tfjob volume` lists and deletes them.
 

@@ -27,8 +27,8 @@ LEVELS = {
 def doctor(on: On, namespace: str, output: str) -> int:
     """Check what this machine supports, and print how to improve it.
 
-    With --on k8s: check whether the cluster can run jobs and what you are allowed to do there. The exit code is 1 if
-    something is missing.
+    With --on k8s, check whether the cluster can run jobs, and what you are allowed to do there. The exit code is then 1
+    if something is missing. For this machine, the exit code is 0 even if something is missing.
     """
     return _examine_cluster(on, namespace, output) if on.cluster else _examine_machine(output)
 

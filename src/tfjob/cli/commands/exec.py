@@ -46,8 +46,8 @@ class Exec(click.Command):
 def exec_(job: str, replica: str, container: str, on: On, namespace: str, command: tuple[str, ...]) -> int:
     """Run a command in a replica, for example: tfjob exec mnist worker-0 -- sh.
 
-    Without REPLICA, the command runs in the only running replica, or in the first one: the chief or master, else
-    worker-0.
+    Without REPLICA, the command runs in the only running replica. If several are running, the command runs in
+    the chief or master, or else in the first worker.
 
     The command has the files, host names and environment of the replica. The exit code is that of the command.
     """

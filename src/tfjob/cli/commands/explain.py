@@ -65,8 +65,8 @@ error of the chief does not fail the job if it follows the loss of another repli
 def errors(output: str) -> None:
     """List the failures of TensorFlow and Keras that tfjob recognizes.
 
-    Each entry shows the text of the error, its cause and what to do. If a job fails with one of them, its verdict
-    contains the advice.
+    Each entry shows the text of the error, its cause and what to do. If a job fails with one of these errors, `tfjob
+    status` shows the advice.
     """
     import textwrap
 

@@ -34,7 +34,7 @@ COMMAND = b"command: [python, train.py"
 @click.option("--fast", is_flag=True, help="Train for a few seconds instead of about a minute.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite existing files.")
 def init(template: str, folder: str, fast: bool, force: bool) -> None:
-    """Create a manifest and a training script that run as they are, in FOLDER or in the current folder.
+    """Write a manifest and a training script to FOLDER, or to the current folder. Both run without changes.
 
     \b
     multi-worker       two workers that train one model together (default)

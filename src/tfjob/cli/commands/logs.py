@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the jobs end.")
 @click.option("--tail", type=WholeNumber(min=0), metavar="N", help="Print only the last N lines per replica.")
 @click.option("--since", type=time_span, metavar="AGE", help="Print only lines newer than this, such as 30s, 5m or 2h.")
-@click.option("-p", "--previous", is_flag=True, help="Print the logs of the previous attempt.")
+@click.option("-p", "--previous", is_flag=True, help="Print the logs of the attempt before the last restart.")
 @click.option("--timestamps", is_flag=True, help="Start every line with its time.")
 @job_options
 def logs(
@@ -42,8 +42,9 @@ def logs(
 ) -> None:
     """Show the logs of all replicas, of one replica (worker-0) or of one container (worker-0/sidecar).
 
-    JOB is a name, a unique prefix, or a quoted pattern of names ('mnist-*'). The last argument may be a replica of the
-    jobs before it. Lines of several replicas are in order of time; those of several jobs begin with JOB/REPLICA.
+    JOB is a name, a unique prefix, or a quoted pattern of names ('mnist-*'). If the last
+    argument is a replica of these jobs, only its logs are shown. Lines of several replicas are in order of time. If
+    there are several jobs, every line begins with JOB/REPLICA.
 
     With -o json or -o yaml, every line becomes an object.
     """

@@ -159,7 +159,7 @@ def self_test(options: SelfTestOptions, context: str) -> None:
 @click.option(
     "--crd-only",
     is_flag=True,
-    help="Print only the CRDs; with --namespace-only, the CRDs to install before it.",
+    help="Print only the CRDs; with --namespace-only, those that must be installed first.",
 )
 @options_of(Settings)
 @_API_VERSIONS
@@ -220,7 +220,7 @@ def install(
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation; required for --purge without a terminal.")
 def uninstall(settings: Settings, namespace_only: bool, context: str, purge: bool, yes: bool) -> None:
-    """Remove the operator. Jobs, their pods and the CRD are kept; --purge deletes them too, after asking."""
+    """Remove the operator. Jobs, their pods and the CRDs are kept, unless --purge deletes them."""
     from tfjob.operator.install.installation import on_cluster
 
     async def work(installation: Installation) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--all",
     "everything",
     is_flag=True,
-    help="Include earlier runs of each job, also if its last run is deleted.",
+    help="Include earlier runs of each job, even if its last run is deleted.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
 @click.option("-w", "--watch", is_flag=True, help="Show changes until Ctrl-C.")

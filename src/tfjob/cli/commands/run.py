@@ -24,7 +24,7 @@ from tfjob.cli.context import (
     print_outages,
 )
 from tfjob.cli.output import print_jobs
-from tfjob.launch.request import Request, ScriptRequest, is_script
+from tfjob.launch.request import MANIFESTS, Request, ScriptRequest, is_script
 from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
@@ -42,17 +42,21 @@ class WithArguments(click.Command):
         try:
             left = super().parse_args(ctx, own)
         except click.NoSuchOption as error:
-            if end < len(args) or not any(map(is_script, words)):
+            if end < len(args) or not ("-m" in words or any(map(is_script, words))):
                 raise
-            hint = f"Options of the script go after --: tfjob {ctx.info_name} SCRIPT -- {error.option_name} ..."
-            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from None
+            unknown = exit_codes.unknown_option(error)
+            hint = f"To pass it to the program: tfjob {ctx.info_name} PROGRAM -- {error.option_name} ..."
+            raise click.UsageError(f"{unknown} {hint}", ctx) from None
         ctx.params["arguments"] = (*ctx.params.get("arguments", ()), *program)
         files = [one for one in (*ctx.params.get("files", ()), ctx.params.get("file")) if one]
         module, script = ctx.params["module"], next(filter(is_script, files), "")
         if module.startswith("-") or "/" in module or is_script(module):
             raise click.UsageError(f"-m needs the name of a module, such as pkg.train, not {module!r}.", ctx)
-        if module and script:
-            raise click.UsageError(f"-m {module} and {script} are two programs: use one of them.", ctx)
+        manifest = files[0] if files and files[0].endswith(MANIFESTS) and "-m" in words[words.index(files[0]) :] else ""
+        if module and (script or manifest):
+            raise click.UsageError(f"-m {module} and {script or manifest} exclude each other: use one of them.", ctx)
+        if "--warm" in words and "--cold" in words:
+            raise click.UsageError("--warm and --cold exclude each other: use one of them.", ctx)
         if not (files or module or program or "" in words) and not ctx.resilient_parsing:
             hint = "Name a manifest or a script, or use -m MODULE, or write a command after --."
             raise click.UsageError(f"Missing argument 'FILE|SCRIPT'. {hint}", ctx)
@@ -69,14 +73,12 @@ SCRIPT_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--chief", is_flag=True, help="Run a chief in addition to the workers (scripts only)."),
     click.option("--evaluator", type=WholeNumber(0, 1), metavar="N", help="Number of evaluators (scripts only)."),
     click.option("--image", default="", metavar="IMAGE", help="Image to run in (scripts on a cluster only)."),
-    click.option(
-        "--in-image", is_flag=True, help="Run the code in the image instead of sending this folder (on a cluster only)."
-    ),
+    click.option("--in-image", is_flag=True, help="Send no files: the image contains the code (on a cluster only)."),
     click.option(
         "--env",
         multiple=True,
         metavar="NAME[=VALUE]",
-        help="Set a variable, or pass the one of this shell (scripts only).",
+        help="Set a variable, or pass NAME from this shell (scripts only).",
     ),
     click.option(
         "--env-file",
@@ -104,11 +106,13 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--warm/--cold",
         default=None,
-        help="Start replicas faster, from a process that has TensorFlow loaded: all (--warm) or none (--cold); "
-        "default: those that import TensorFlow.",
+        help="Start all replicas (--warm) or none (--cold) from a process that has already loaded TensorFlow, which is "
+        "faster; default: those that import TensorFlow.",
     ),
     click.option(
-        "--share-storage", is_flag=True, help="Continue from checkpoints of another folder's job of this name."
+        "--share-storage",
+        is_flag=True,
+        help="Use the checkpoints of a job with the same name that was started from another folder.",
     ),
     click.option("--cpu", is_flag=True, help="Train on the CPU even if the job requests GPUs."),
     on_option,
@@ -127,7 +131,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Start nothing; print the processes or, on a cluster, the objects that would run (-o yaml: the manifest).",
+    help="Start nothing; print the processes that would run or, on a cluster, the objects (-o yaml: the manifest).",
 )
 @click.option("-d", "--detach", is_flag=True, help="Run in the background.")
 @click.option("--plain", is_flag=True, help="Print prefixed lines instead of the live view in a terminal.")
@@ -136,9 +140,9 @@ def run(on: On, output: str, dry_run: bool, detach: bool, plain: bool, **asked: 
 
     A program is a Python script, a shell script (.sh), a module (-m), or a command after `--`. tfjob generates a
     manifest for it in memory (to print it: --dry-run -o yaml). All replicas run the program in the current folder. On a
-    cluster, they run it in a copy of this folder: the files that git does not ignore, without those that .tfjobignore
-    lists or that look like secrets. If the command of a manifest runs a file of the manifest's folder, tfjob sends that
-    folder too. With --in-image, it sends nothing.
+    cluster, tfjob sends them a copy of this folder: the files that git does not ignore, except those that .tfjobignore
+    lists or that look like secrets. For a manifest, tfjob sends the manifest's folder instead, if a command runs a file
+    of it. With --in-image, tfjob sends nothing.
 
     Shows the logs of all replicas until the job ends; a terminal also has a live table of replicas. The exit code is 0
     if the job succeeded and 1 if it failed. Ctrl-C stops the job gracefully (`tfjob resume` continues it), and a second

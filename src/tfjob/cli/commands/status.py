@@ -22,7 +22,7 @@ def status(job: str, on: On, namespace: str, output: str) -> None:
     """Show one job: its state with the reason, its replicas and its files.
 
     For replicas that are running on this machine, PID is the main process, for use with `kill` or `py-spy`. The last
-    line is the command that kills one of them.
+    line is the command that kills one of these replicas.
     """
     import msgspec
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PATTERNS = (
     "JOB is a name, a unique prefix, or a quoted pattern of names ('mnist-*'), which selects active jobs. An error of "
-    "one job does not affect the others, and the exit code is the highest one."
+    "one job does not affect the others, and the exit code is the highest of all jobs."
 )
 
 
@@ -27,8 +27,8 @@ def _suspending(name: str, reason: str, text: str) -> click.Command:
     """Return a command that suspends jobs for a reason."""
 
     @click.command(name, help=text)
-    @jobs_argument(f"{name.capitalize()} all jobs of the namespace that run.")
-    @click.option("--no-wait", is_flag=True, help="Do not wait until their replicas have ended.")
+    @jobs_argument(f"{name.capitalize()} all active jobs of the namespace.")
+    @click.option("--no-wait", is_flag=True, help="Do not wait until the replicas have ended.")
     @job_options
     def command(jobs: tuple[str, ...], every: bool, no_wait: bool, on: On, namespace: str, output: str) -> int:
         with open_backend(on, namespace, write=True) as there:
@@ -54,7 +54,8 @@ stop = _suspending(
     "Stopped",
     "Stop jobs gracefully: replicas get SIGTERM and their grace period. `tfjob resume` continues a job. On this "
     "machine, a new job of the same name replaces a stopped job; `tfjob suspend` reserves the name. "
-    "If all replicas of a job on this machine exit 0 after SIGTERM, the job has succeeded.\n\n" + PATTERNS,
+    "If all replicas of a job on this machine exit 0 after SIGTERM, the job has succeeded and cannot be resumed. After "
+    "`tfjob suspend`, a job can always be resumed.\n\n" + PATTERNS,
 )
 suspend = _suspending(
     "suspend",
@@ -116,8 +117,9 @@ def parse_counts(words: tuple[str, ...], names: Sequence[str]) -> dict[str, int]
     for word in words:
         name, _, count = word.partition("=")
         if not count:
-            known = ", ".join(f"{name}=N" for name in names)
-            raise InvalidRequest(f"'{word}' has no number of replicas", f"Use {known}.")
+            known = " or ".join(f"{name}={word if word.isdecimal() else 'N'}" for name in names)
+            missing = "replica type" if word.isdecimal() else "number of replicas"
+            raise InvalidRequest(f"'{word}' has no {missing}", f"Use {known}.")
         if not (count.isascii() and count.isdecimal()):
             raise InvalidRequest(f"invalid number of replicas '{count}' in '{word}'", "Use a whole number, 0 or more.")
         counts[name] = int(count)

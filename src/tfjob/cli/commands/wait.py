@@ -19,7 +19,7 @@ LONGEST_PAUSE = 60.0
 
 
 @click.command()
-@jobs_argument("Wait for all jobs of the namespace that run.")
+@jobs_argument("Wait for all active jobs of the namespace.")
 @click.option(
     "--for",
     "wanted",
@@ -45,7 +45,7 @@ def wait(
     `finished`, the exit code is 0 if the job succeeded and 1 if it failed or is suspended.
 
     JOB is a name, a unique prefix, or a quoted pattern of names ('mnist-*'). `wait` waits for all selected jobs, and
-    the exit code is the highest one.
+    the exit code is the highest of these jobs.
     """
     from tfjob.cli import exit_codes
 

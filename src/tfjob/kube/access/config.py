@@ -50,7 +50,7 @@ def load(
     if not config.files:
         raise ConfigError(
             f"no kubeconfig found: {' and '.join(map(str, files))} {'does' if len(files) == 1 else 'do'} not exist",
-            "Set KUBECONFIG to the path of a kubeconfig.",
+            f"{'Correct' if environ.get('KUBECONFIG') else 'Set'} KUBECONFIG: it must be the path of a kubeconfig.",
         )
     return _access(config, context or config.current, environ)
 
@@ -101,7 +101,9 @@ def _context(config: Kubeconfig, name: str) -> Context:
         raise ConfigError(f"{where}: no current context is set", known and f"{choose} {known}")
     if name not in config.contexts:
         hint = did_you_mean(name, config.contexts)
-        raise ConfigError(f"{where}: no context is named '{name}'{f' ({hint})' if hint else ''}", known)
+        named = f"current-context is '{name}', but " if name == config.current else ""
+        advice = known or "The kubeconfig has no contexts: set KUBECONFIG to the path of another one."
+        raise ConfigError(f"{where}: {named}no context is named '{name}'{f' ({hint})' if hint else ''}", advice)
     return config.contexts[name]
 
 

@@ -26,6 +26,8 @@ from tfjob.kube.access.tls import Certificate
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 CONFIG_EXTENSION = "client.authentication.k8s.io/exec"
+MOST_REPORTED = 20
+"""Lines of a plugin's error output to report. The cause may be in the first line or, for a traceback, in the last."""
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -111,8 +113,9 @@ class PluginCredential(Credential):
             if process.returncode is None:
                 await _end(process, everything=not interactive)
         if process.returncode:
-            reported = (errors or b"").decode(errors="replace").strip().splitlines()[-1:]
-            raise self._fault(f"failed with exit code {process.returncode}{f': {reported[0]}' if reported else ''}")
+            reported = (errors or b"").decode(errors="replace").strip().splitlines()[-MOST_REPORTED:]
+            shown = "".join(f": {line}" if len(reported) == 1 else f"\n    {line}" for line in reported)
+            raise self._fault(f"failed with exit code {process.returncode}{shown}")
         return output
 
     def _spec(self, interactive: bool) -> dict[str, Any]:

@@ -133,7 +133,9 @@ def _decoded(path: Path, text: bytes) -> _File:
     parsed = parse(text, as_text=True)  # a context may be named 2024 or yes
     if not parsed.documents:
         problem = parsed.problems[0]
-        raise ConfigError(f"{path}: line {problem.line}: {problem.message}", problem.hint)
+        raise ConfigError(
+            f"{path}: line {problem.line}: {problem.message}", problem.hint[:1].upper() + problem.hint[1:]
+        )
     try:
         return msgspec.convert(_without_nulls(parsed.documents[0].value), _File, strict=False)
     except msgspec.ValidationError as error:

@@ -20,6 +20,7 @@ from tfjob.api import quantity
 from tfjob.api.defaults import server_container, serves_by_default
 from tfjob.api.objects import JOB_VOLUME, ObjectMeta, Pod
 from tfjob.api.problems import Problem, path_text
+from tfjob.api.suggest import nearest
 from tfjob.api.types import MOST_REPLICAS, PARALLELISM, TFJob
 from tfjob.local.inputs import gpus, images
 from tfjob.local.inputs.references import Node, References
@@ -146,10 +147,10 @@ def unknown_volumes(
     groups = [(template.get("spec") or {}).get("volumes") or [] for template in templates]
     groups += [job.spec.tensor_board.volumes for job in jobs if job.spec.tensor_board is not None]
     known = {volume.get("name", "") for volumes in groups for volume in volumes}
-    of_manifest = f"use one of its volumes: {_words(known)}" if known else "it declares no volumes"
-    hint = f"{of_manifest}; --volume {JOB_VOLUME}=FOLDER chooses the folder for checkpoints and output"
+    of_job = f"use one of its volumes: {_words(known)}" if known else "it has no volumes"
+    hint = f"{of_job}; --volume {JOB_VOLUME}=FOLDER chooses the folder for checkpoints and output"
     return [
-        Problem("", f"--volume {name}: the manifest has no volume of that name", hint)
+        Problem("", f"--volume {name}: the job has no volume of that name", hint)
         for name in mapping
         if name not in {JOB_VOLUME, *known}
     ]
@@ -225,12 +226,12 @@ def _container_problems(container: Mapping[str, Any], at: At, host: Host) -> Ite
 
 
 def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: At) -> Iterator[Problem]:
-    """Warn about a program or Python script at an absolute path that neither this machine nor a volume has."""
+    """Warn about a program at an absolute path, or a Python script, that neither this machine nor a volume has."""
     command = container.get("command") or []
     held = [*runtime.folders, *(mount.get("mountPath") or "/" for mount in container.get("volumeMounts") or [])]
     is_python = bool(command) and Path(command[0]).name.startswith("python")
     script = next((number for number, word in enumerate(command) if number and not word.startswith("-")), 0)
-    for number in {0, script} if is_python else range(len(command[:1])):
+    for number in sorted({0, script}) if is_python else range(len(command[:1])):
         file = Path(command[number])
         if file.is_absolute() and not file.exists() and not any(file.is_relative_to(folder) for folder in held):
             message = f"tfjob does not run images on this machine, which has no {file}"
@@ -240,6 +241,13 @@ def _absent_program(container: Mapping[str, Any], runtime: images.Runtime, at: A
             )
             is_mappable = file.parent != Path("/")
             yield _warning((*at, "command", number), message, hint if is_mappable else "change the command")
+            return
+        if number and file.suffix == ".py" and "$" not in command[number] and runtime.workdir.is_dir():
+            file = runtime.workdir / file
+            if not file.exists() and not any(file.is_relative_to(folder) for folder in held):
+                near = nearest(file.name, (one.name for one in file.parent.glob("*.py")))
+                hint = f"did you mean {near}?" if near else "correct its name"
+                yield _warning((*at, "command", number), f"{file.parent} has no file {file.name}", hint)
 
 
 def _mount_problems(container: Mapping[str, Any], at: At) -> Iterator[Problem]:

@@ -390,9 +390,8 @@ def _exec(plan: ContainerPlan) -> NoReturn:
         problem = error.strerror
         if is_missing and "/" not in program:
             problem = (
-                "PATH has no such program. Check its name, or install it: tfjob does not run images on this machine."
-                f' For a program of a virtualenv, set virtualenv = "FOLDER" under [images."{plan["image"]}"] in'
-                " tfjob.toml"
+                "PATH has no such program. Check its name, install it on this machine (tfjob does not run images), or"
+                " select its virtualenv with --python FOLDER"
             )
         elif is_missing and os.path.exists(program):
             problem = "the interpreter in its first line does not exist"

@@ -372,7 +372,8 @@ class Member:
         rootfs.release_points(self._root_dir)
         self._failed_starts = self._failed_starts + 1 if started is None else 0
         # `Always` is the policy of servers, which wait for their program as on a cluster.
-        gives_up = self._policy == "OnFailure" and self._failed_starts >= _MOST_FAILED_STARTS
+        may_give_up = self._policy == self._pod.spec["restartPolicy"] == "OnFailure"
+        gives_up = may_give_up and self._failed_starts >= _MOST_FAILED_STARTS
         if self._may_start and not gives_up and lifecycle.restarts(self._policy, code, unhealthy=unhealthy):
             self._schedule_restart(finished - (started or finished))
         else:

@@ -30,6 +30,7 @@ file overrides the user's, key by key (an image entry is one key). Relative path
 from __future__ import annotations
 
 import posixpath
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -160,11 +161,9 @@ def _read(file: Path) -> dict[str, Any]:
         found = file.stat()
         return _parse(file, (found.st_ino, found.st_mtime_ns, found.st_size))
     except tomllib.TOMLDecodeError as error:
-        hint = (
-            'Put names with "/", ":" or "*" in quotes, as in [images."NAME"].'
-            if "table declaration" in str(error)
-            else ""
-        )
+        number = re.search(r"table declaration.* line (\d+)", str(error))
+        line = file.read_text(encoding="utf-8").splitlines()[int(number[1]) - 1] if number else ""
+        hint = 'Put names with "/", ":" or "*" in quotes, as in [images."NAME"].' if re.search("[/:*]", line) else ""
         raise ConfigError(file, f"is not valid TOML: {error}", hint) from None
     except UnicodeDecodeError:
         raise ConfigError(file, "is not a UTF-8 text file") from None

@@ -23,7 +23,9 @@ from tfjob.plan.policy.backoff import absences
 from tfjob.plan.policy.verdict import START_ERROR, verdict
 
 NO_PROGRAM = ("executable file not found", "no such file or directory", "permission denied", "exec format error")
-"""System errors for a missing program; runtimes report them with different exit codes."""
+"""System errors for a missing program; the runtimes of a cluster report them with the exit code 128."""
+SHELL_CODES = (126, 127)
+"""The exit codes that this machine reports for a missing program, as a shell does."""
 
 
 PERMANENT, RESTART, IN_PLACE, DONE = "job fails", "restart", "in place", "done"
@@ -151,7 +153,8 @@ def is_retryable(job: TFJob, status: TFJobStatus, failure: Failure, durations: D
         soon = end.started is None or end.time - end.started <= durations.oom_window
         return not (soon and failure.task.name in status.oom_killed)
     if policy != "ExitCode":
-        return habits.restarts_by_role or not _has_no_program(end)  # the kubelet has given up on the pod
+        # The kubelet has given up on the pod. That of this machine does so if the program could not start three times.
+        return habits.restarts_by_role or end.reason != START_ERROR
     return (end.exit_code is None or end.exit_code >= 128) and not _has_no_program(end)
 
 
@@ -339,7 +342,8 @@ def _tolerated(job: TFJob, failure: Failure) -> bool:
 
 
 def _has_no_program(end: End) -> bool:
-    return end.reason == START_ERROR and any(words in end.message for words in NO_PROGRAM)
+    is_missing = end.exit_code in SHELL_CODES or any(words in end.message for words in NO_PROGRAM)
+    return is_missing and end.reason == START_ERROR
 
 
 def _is_oom(end: End) -> bool:

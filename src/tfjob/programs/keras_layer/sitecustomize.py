@@ -186,6 +186,10 @@ class Layer(object):
         for name in ("clipnorm", "global_clipnorm", "clipvalue"):
             if getattr(optimizer, name, None) is not None:
                 self.refuse("%s would clip the gradients of each worker before they are added" % name, "Remove it.")
+        averages = getattr(optimizer, "use_ema", False)
+        for name, is_used in (("gradient_accumulation_steps", True), ("ema_overwrite_frequency", averages)):
+            if is_used and getattr(optimizer, name, None):
+                self.refuse("%s makes steps conditional, and workers cannot share such steps" % name, "Remove it.")
         for loss in self.tree.flatten(model.loss):
             if getattr(loss, "reduction", None) == "mean_with_sample_weight":
                 self.refuse(
@@ -204,7 +208,7 @@ class Layer(object):
         return original(model, logs)
 
     def start_epochs(self, original, iterator, **kwargs):
-        """Refuse datasets of which each worker reads its own batches: Keras does not know how many there are."""
+        """Refuse unsharded datasets: each worker reads all rows in small batches, but Keras counts the large ones."""
         dataset, is_counted = kwargs.get("x"), bool(kwargs.get("steps_per_epoch"))
         is_shared = self.has_peers(kwargs.get("distribute_strategy")) and isinstance(dataset, self.tf.data.Dataset)
         if is_shared and not is_counted and self.sharding(dataset) == self.policies.OFF:

@@ -151,7 +151,7 @@ def test_a_plugin_may_print_a_certificate(program: Program) -> None:
 @pytest.mark.parametrize(
     ("name", "program_text", "keyword"),
     [
-        ("complains", "#!/bin/sh\necho first >&2; echo log in first >&2; exit 3", "exit code 3: log in first"),
+        ("complains", "#!/bin/sh\necho first >&2; echo log in first >&2; exit 3", "first\n    log in first"),
         ("fails", "#!/bin/sh\nexit 1", "exit code 1"),
         ("prints-text", "#!/bin/sh\necho hello", "ExecCredential"),
         ("hangs", "#!/bin/sh\nsleep 600", "1 s"),

@@ -137,6 +137,19 @@ def test_a_job_with_a_generate_name_only_needs_a_name(wording: Wording) -> None:
     wording(problem)
 
 
+@pytest.mark.parametrize(
+    ("used", "warned"),
+    [("output", []), ("ouput", ["claimName"]), ("models", [])],
+)
+def test_a_misspelled_claim_of_the_manifest_is_a_warning(used: str, warned: list[str], wording: Wording) -> None:
+    text = (MANIFESTS / "v1-distributed.yaml").read_text()
+    problems = load(text.replace("claimName: output", f"claimName: {used}")).problems
+    found = [one for one in problems if one.path.startswith("spec.tfReplicaSpecs.Chief") and "claim" in one.message]
+    assert [one.path.rpartition(".")[2] for one in found] == warned
+    assert all(one.warning for one in found)
+    wording(*found)
+
+
 def test_a_template_that_aliases_share_is_never_changed() -> None:
     text = (MANIFESTS / "v1-distributed.yaml").read_text()
     manifest = load(text)

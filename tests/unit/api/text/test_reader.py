@@ -54,6 +54,7 @@ def value(text: str | bytes) -> Any:
         ("a:\n  -b: 1\n    c: 2\n", (3, 6)),
         ("a: [b, ${c}]\n", (1, 9)),
         ("a: [b,, c]\n", (1, 7)),
+        ("a:\n - b: 1\n    c: 2\n", (3, 6)),
     ],
 )
 def test_each_fault_of_the_text_is_one_clear_problem_at_its_place(

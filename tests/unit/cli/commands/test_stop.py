@@ -18,6 +18,7 @@ from tfjob.jobs.scale import names_of
         ("worker=-1", "0"),
         ("worker=", "worker=N"),
         ("worker", "worker=N"),
+        ("4", "worker=4"),
     ],
 )
 def test_scaling_says_what_is_wrong_with_a_word(word: str, keyword: str, wording: Wording) -> None:

@@ -96,11 +96,18 @@ def test_a_container_that_its_machine_could_not_start_is_tried_again() -> None:
     assert isinstance(judge(owner, ended), Again)
 
 
-def test_a_pod_that_was_given_up_because_its_program_is_missing_fails_the_job() -> None:
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (127, "cannot run 'train': PATH has no such program. Check its name."),
+        (126, "cannot run './train': Permission denied"),
+        (128, "cannot change to the working folder '/app': No such file or directory"),
+    ],
+)
+def test_a_pod_that_was_given_up_because_it_cannot_start_fails_the_job(code: int, says: str) -> None:
     """Only the kubelet of this machine gives up a pod with `OnFailure`."""
     owner = begun(job(worker=1, policy="OnFailure"))
-    ended = pod(owner, "worker-0").exited(127, 5, "StartError", "train: executable file not found in PATH")
-    assert isinstance(judge(owner, ended), Fail)
+    assert isinstance(judge(owner, pod(owner, "worker-0").exited(code, 5, "StartError", says)), Fail)
 
 
 # --- root cause -------------------------------------------------------------------------------------------------------
@@ -401,7 +408,8 @@ def test_what_cannot_come_of_a_lost_server_is_not_tried_again(why: str, name: st
     owner = aftershock(chief=1, worker=1, ps=1, evaluator=1)
     status = replace(owner.status, oom_killed=[name]) if reason == "OOMKilled" else owner.status
     owner = replace(owner, status=status)
-    failed = pod(owner, name).running(21).exited(code, at=24, reason=reason, message="executable file not found")
+    text = "cannot run 'train': PATH has no such program"
+    failed = pod(owner, name).running(21).exited(code, at=24, reason=reason, message=text)
     others = running(owner, *({"chief-0", "worker-0", "ps-0", "evaluator-0"} - {name}))
     assert isinstance(judge(owner, failed, *others, second=30, seen=24), Fail), why
 
