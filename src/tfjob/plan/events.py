@@ -107,12 +107,12 @@ def restart(job: TFJob, why: str, again: str) -> Event:
     return Event(TFJOB_RESTARTING, shortened(text, EVENT_BYTES), warning=True)
 
 
-def restart_in_place(job: TFJob, end: str, restarts: int, pause: timedelta | None, *, waits: bool) -> Event:
+def restart_in_place(job: TFJob, end: str, retries: int, pause: timedelta | None, *, waits: bool) -> Event:
     limit = job.spec.run_policy.backoff_limit
     bound = "no backoffLimit" if limit is None else f"backoffLimit {limit}"
     later = f"it restarts in {pause.total_seconds():.0f} s" if pause else AFTER_A_PAUSE
     again = later if waits else "it was restarted"
-    return Event(TFJOB_RESTARTING, f"{shortened(end)}; {again} (restart {restarts}, {bound})", warning=True)
+    return Event(TFJOB_RESTARTING, f"{shortened(end)}; {again} (retry {retries}, {bound})", warning=True)
 
 
 def failure(text: str, cause: Verdict) -> Event:

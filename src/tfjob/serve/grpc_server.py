@@ -275,7 +275,8 @@ class GrpcServer:
 
 async def start(service: Service, listening: Listening) -> GrpcServer:
     """Start the server; raise UserError if an address cannot be used."""
-    server = grpc.aio.server(options=[*OPTIONS, *listening.arguments])
+    options: dict[str, int | str] = {**dict(OPTIONS), **dict(listening.arguments)}  # of two with a name, one is ignored
+    server = grpc.aio.server(options=list(options.items()))
     server.add_generic_rpc_handlers((_Handlers(service),))
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

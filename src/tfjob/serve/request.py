@@ -91,7 +91,8 @@ def _local_source(request: ServeRequest) -> Source:
                 return job_source(places, run.name, request.model_path, home.path)
         if request.model_path:
             raise InvalidRequest(f"--model-path only applies to jobs, but {name} is a folder", "Leave it out.")
-        return folder_source(Path(name).expanduser().absolute(), home.path)
+        # Not resolved, because a link may later lead to another folder.
+        return folder_source(Path(os.path.normpath(Path(name).expanduser().absolute())), home.path)
 
 
 def _is_path(name: str) -> bool:

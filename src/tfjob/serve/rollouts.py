@@ -80,7 +80,9 @@ def local_servers(there: SyncBackend[Any]) -> list[ModelServer]:
 
 
 def ask(server: ModelServer) -> list[str]:
-    """Return the available versions of a server of this machine; none if it does not answer."""
+    """Return the available versions of a server of this machine; none if it does not answer or is stopped."""
+    if server.state == "Suspended":  # another program may have its port
+        return []
     try:
         with urlopen(f"http://{server.rest}{status_path(server.model)}", timeout=ANSWER_SECONDS) as answer:
             return available_versions(answer.read())

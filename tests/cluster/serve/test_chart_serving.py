@@ -13,6 +13,7 @@ import yaml
 
 from devcluster.client import Client
 from support.helm_line import Helm
+from tfjob import __version__
 from tfjob.serve.deploy import IMAGES, MODEL, Serving, Volume, documents
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -74,6 +75,13 @@ def test_the_chart_makes_what_tfjob_serve_makes(helm: Helm) -> None:
         volume=Volume(source=source, mount_path="/data", sub_path="team"),
     )
     assert [plain(one) for one in objects(helm, CLAIM)] == [plain(one) for one in documents(serving)]
+
+
+def test_the_chart_has_the_versions_of_tfjob_and_of_its_default_image() -> None:
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert about["version"] == __version__
+    assert values["image"] == IMAGES["tensorflow"] == f"tensorflow/serving:{about['appVersion']}"
 
 
 @pytest.mark.parametrize(

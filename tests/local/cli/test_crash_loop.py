@@ -25,7 +25,7 @@ spec:
           containers:
             - {name: tensorflow, image: "python:3.11", command: [sh, -c, exit 3]}
 """
-WAITS = "restart 2"
+WAITS = "retry 2"
 NEVER_STARTS = {
     "a missing program": ("[nosuchprogram]", 127, "nosuchprogram"),
     "a missing working folder": ("[sh], workingDir: /no/such/folder", 128, "/no/such/folder"),

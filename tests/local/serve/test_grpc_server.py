@@ -335,6 +335,40 @@ def test_a_reload_replaces_the_list_of_models(models: Path, tmp_path: Path) -> N
         client.channel.close()
 
 
+def test_flags_change_answers_and_batches(models: Path, tmp_path: Path) -> None:
+    """Tensors as bytes, checked methods, batches of certain sizes, and options of sessions and channels."""
+    (tmp_path / "batching.config").write_text(
+        "max_batch_size { value: 8 } allowed_batch_sizes: 4 allowed_batch_sizes: 8 num_batch_threads { value: 1 }"
+    )
+    flags = (
+        "--model_name=half",
+        f"--model_base_path={models / 'half'}",
+        "--enable_serialization_as_tensor_content",
+        "--enable_signature_method_name_check",
+        "--enable_batching",
+        f"--batching_parameters_file={tmp_path / 'batching.config'}",
+        "--tensorflow_session_parallelism=1",
+        "--grpc_channel_arguments=grpc.max_concurrent_streams=7,grpc.max_receive_message_length=100000",
+    )
+    with ServerProcess(tmp_path, *flags) as process:
+        client = Client(process.port)
+        reply = client.prediction.Predict(client.predict_request("half", x=[2.0, 4.0]), timeout=60)
+        assert reply.outputs["y"].tensor_content == np.array([4, 5], np.float32).tobytes()
+        assert not reply.outputs["y"].float_val
+        assert client.predict("half", x=[2.0] * 8)["y"].tolist() == [4] * 8
+        assert "max_batch_size" in fails(lambda: client.predict("half", x=[2.0] * 9))[1]
+        assert fails(lambda: client.predict("half", x=np.zeros(30_000, np.float32)))[0] == "RESOURCE_EXHAUSTED"
+        request = client.public.RegressionRequest()
+        request.model_spec.name, request.model_spec.signature_name = "half", "regress"
+        request.input.example_list.examples.append(client.example(x=1))
+        code, text = fails(lambda: client.prediction.Regress(request, timeout=60))
+        assert code == "INVALID_ARGUMENT"
+        assert "method_name" in text
+        _, page = process.get("/monitoring/prometheus/metrics")
+        assert 'tfjob_serving_batch_size_count{model_name="half"} 2' in page
+        client.channel.close()
+
+
 # --- health and reflection ---
 
 

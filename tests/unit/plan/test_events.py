@@ -21,7 +21,7 @@ def test_a_short_text_stays_and_a_long_one_is_cut_between_characters() -> None:
 def test_a_restart_in_place_says_when_and_how_often(pause: timedelta | None) -> None:
     event = events.restart_in_place(job(worker=1), "worker-0 exited 3", 2, pause, waits=True)
     assert event.warning
-    assert "restart 2" in event.message
+    assert "retry 2" in event.message
     assert ("20 s" in event.message) == (pause is not None)
 
 

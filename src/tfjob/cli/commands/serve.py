@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -153,9 +154,13 @@ def _addresses(serving: Serving, grpc: str, rest: str) -> Iterator[str]:
 
 
 class LiveLine:
-    """The version of a model, its requests per second and their latencies, read from its server every second."""
+    """The version of a model, its requests per second and their latencies, read from its server every second.
+
+    The rates are those of the last `window` readings, so that numbers stay long enough to be read.
+    """
 
     period = 1.0
+    window = 5
 
     def __init__(self, serving: Serving) -> None:
         self.text = ""
@@ -166,7 +171,7 @@ class LiveLine:
         from tfjob.serve.rates import Counts, rates, read
         from tfjob.serve.rollouts import available_versions, status_path
 
-        before, then = Counts(), time.monotonic()
+        readings = deque([(Counts(), time.monotonic())], self.window)
         while True:
             time.sleep(self.period)
             try:
@@ -176,8 +181,9 @@ class LiveLine:
                 self.text = ""
                 continue
             version = f"version {versions[0]}" if versions else "no version yet"
+            before, then = readings[0]
             self.text = f"{self._serving.model} {version} · {rates(before, counts, now - then)}"
-            before, then = counts, now
+            readings.append((counts, now))
 
     def _get(self, path: str) -> bytes:
         from urllib.request import urlopen

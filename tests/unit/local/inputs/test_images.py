@@ -221,4 +221,4 @@ def test_a_missing_package_of_the_model_server_is_named(
     with pytest.raises(ImageError, match="model server") as caught:
         resolve({"image": "tensorflow/serving"}, Config(), project)
     assert "tensorflow" in caught.value.hint
-    assert ("serve" in caught.value.hint) is (missing != "tensorflow")
+    assert ("tfjob[serve" in caught.value.hint) is (missing != "tensorflow")

@@ -77,7 +77,7 @@ def test_a_restart_that_was_told_when_it_was_due_is_not_told_again_when_it_happe
     assert (again.status.restarts, restarts(again)) == (1, [])
     next_wait = see(after(owner, again), [replica.backing_off(3, 20, "20s")], 21)
     (told,) = restarts(next_wait)
-    assert "restart 2" in told
+    assert "retry 2" in told
     wording(told)
 
 
@@ -85,7 +85,7 @@ def test_a_restart_without_a_pause_is_told_when_it_was_made(wording: Wording) ->
     owner = looping()
     outcome = see(owner, [pod(owner, "worker-0").restarted(3, 5)], 6)
     (told,) = restarts(outcome)
-    assert "restart 1" in told
+    assert "retry 1" in told
     wording(told)
     assert (outcome.status.state, outcome.status.ready) == ("Running", "1/1")
 
