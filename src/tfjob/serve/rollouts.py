@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -66,9 +66,9 @@ def ports_of(container: Mapping[str, Any]) -> dict[str, int]:
 
 
 def named(servers: Sequence[ModelServer], name: str, namespace: str) -> ModelServer:
-    """Return the server with a name. Raises NotFound."""
+    """Return the server with a name, or else the only one that serves a model of this name. Raises NotFound."""
     known = {one.name: one for one in servers}
-    return known[_known(name, known, namespace)]
+    return known[_server_name(name, {one.name: one.model for one in servers}, namespace)]
 
 
 # --- this machine -----------------------------------------------------------------------------------------------------
@@ -172,14 +172,19 @@ async def _refuse_foreign(client: Client, document: dict[str, Any], namespace: s
 async def _find(client: Client, namespace: str, name: str) -> Deployment:
     found = await client.list(DEPLOYMENTS, namespace, label_selector=SELECTOR, type=Deployment)
     known = {one.metadata.name: one for one in found.items}
-    return known[_known(name, known, namespace)]
+    models = {name: one.metadata.annotations.get(MODEL, "") for name, one in known.items()}
+    return known[_server_name(name, models, namespace)]
 
 
-def _known(name: str, known: Collection[str], namespace: str) -> str:
-    if name not in known:
-        hint = did_you_mean(name, known).capitalize() or f"Existing ones: {', '.join(known) or 'none'}."
-        raise NotFound(f"no model server '{name}' in namespace '{namespace}'", hint)
-    return name
+def _server_name(name: str, models: Mapping[str, str], namespace: str) -> str:
+    """Find a server by its name or by its model; `models` maps the names of servers to their models."""
+    if name in models:
+        return name
+    of_model = [server for server, model in models.items() if model == name]
+    if len(of_model) == 1:
+        return of_model[0]
+    hint = did_you_mean(name, models).capitalize() or f"Existing ones: {', '.join(of_model or models) or 'none'}."
+    raise NotFound(f"no model server '{name}' in namespace '{namespace}'", hint)
 
 
 def remove(there: SyncKubeBackend, name: str) -> None:

@@ -113,7 +113,7 @@ def test_a_folder_is_served_followed_listed_stopped_and_resumed(
     cli("serve", "update", "half-serving", "--replicas", "2")
     wait_until(lambda: json.loads(cli("status", "half-serving", "-o", "json"))["ready"] == "2/2", 120)
     assert version(ports[1], "half") == 2
-    cli("serve", "stop", "half-serving")
+    cli("serve", "stop", "half")  # by the name of the model
     assert version(ports[1], "half") == -1
     cli("resume", "half-serving")
     until_version(ports[1], "half", 2)
@@ -255,7 +255,7 @@ def environment_of(port: int) -> str | None:
         (["FOLDER/half", "--port", "9", "--rest-port", "9"], 2, "--port and --rest-port are both 9"),
         (["FOLDER/half", "--replicas", "2"], 2, "--replicas only applies to a cluster"),
         (["FOLDER/half", "--server", "tfjob"], 2, "--server only applies to a cluster"),
-        (["stop", "nothing"], 3, "no job 'nothing'"),
+        (["stop", "nothing"], 3, "no model server 'nothing'"),
         (["update", "nothing"], 2, "nothing to update"),
         (["update", "nothing", "--image", "x"], 2, "--image only applies to a cluster"),
         (["status", "nothing"], 3, "no model server 'nothing'"),

@@ -31,6 +31,7 @@ from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.launch.local import LocalJobs
     from tfjob.serve.deploy import Serving
     from tfjob.serve.request import ServeRequest
@@ -267,9 +268,9 @@ def stop(name: str, on: On, namespace: str) -> int:
         click.echo(f"{name} was deleted")
         return exit_codes.SUCCEEDED
     with open_backend(on, namespace, write=True) as machine:
-        record = machine.suspend(_served(find_job(machine, name)), "Stopped")
+        record = machine.suspend(_server_record(machine, name), "Stopped")
         machine.wait_until_stopped(record)
-    click.echo(f"{name} was stopped. To continue it: tfjob resume {name}{record.options}")
+    click.echo(f"{record.name} was stopped. To continue it: tfjob resume {record.name}{record.options}")
     return exit_codes.SUCCEEDED
 
 
@@ -297,17 +298,16 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str) 
 
         with open_backend(on, namespace, write=True) as machine:
             counts = {"replicas": replicas}
-            machine.change(_served(find_job(machine, name)), lambda stored: scaled(stored, counts))
+            machine.change(_server_record(machine, name), lambda stored: scaled(stored, counts))
     click.echo(f"{name} was updated")
     return exit_codes.SUCCEEDED
 
 
-def _served(record: Record) -> Record:
-    from tfjob.serve.deploy import MODEL
+def _server_record(machine: SyncBackend[Any], name: str) -> Record:
+    """Find a model server of this machine by its name or by the name of its model."""
+    from tfjob.serve.rollouts import local_servers, named
 
-    if MODEL not in record.object.metadata.annotations:
-        raise InvalidRequest(f"{record.id} is not a model server", "To list them: tfjob serve status")
-    return record
+    return find_job(machine, named(local_servers(machine), name, machine.namespace).name)
 
 
 def _print_objects(serving: Serving, output: str) -> None:
