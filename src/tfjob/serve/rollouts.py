@@ -187,29 +187,32 @@ def _server_name(name: str, models: Mapping[str, str], namespace: str) -> str:
     raise NotFound(f"no model server '{name}' in namespace '{namespace}'", hint)
 
 
-def remove(there: SyncKubeBackend, name: str) -> None:
-    """Delete the Deployment and the Service of a model server. Raises NotFound."""
-    there.run(_remove(there.client, there.namespace, name))
+def remove(there: SyncKubeBackend, name: str) -> str:
+    """Delete the Deployment and the Service of a model server, and return their name. Raises NotFound."""
+    return there.run(_remove(there.client, there.namespace, name))
 
 
-async def _remove(client: Client, namespace: str, name: str) -> None:
-    deployment = await _find(client, namespace, name)
+async def _remove(client: Client, namespace: str, wanted: str) -> str:
+    deployment = await _find(client, namespace, wanted)
+    name = deployment.metadata.name
     await client.delete(DEPLOYMENTS, namespace, name, uid=deployment.metadata.uid)
     services = await client.list(SERVICES, namespace, label_selector=SELECTOR, type=Service)
     for one in services.items:
         if one.metadata.name == name:
             await client.delete(SERVICES, namespace, name, uid=one.metadata.uid)
+    return name
 
 
-def change(there: SyncKubeBackend, name: str, replicas: int | None, image: str) -> None:
-    """Change the number of replicas or the image of a model server; a new image replaces its pods one by one."""
+def change(there: SyncKubeBackend, name: str, replicas: int | None, image: str) -> str:
+    """Change the replicas or the image of a model server; return its name. A new image replaces pods one by one."""
     if replicas is None and not image:
         raise InvalidRequest("nothing to update", "Add --replicas or --image.")
-    there.run(_change(there.client, there.namespace, name, replicas, image))
+    return there.run(_change(there.client, there.namespace, name, replicas, image))
 
 
-async def _change(client: Client, namespace: str, name: str, replicas: int | None, image: str) -> None:
-    deployment = await _find(client, namespace, name)
+async def _change(client: Client, namespace: str, wanted: str, replicas: int | None, image: str) -> str:
+    deployment = await _find(client, namespace, wanted)
+    name = deployment.metadata.name
     changes: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": deployment.metadata.uid}]
     if replicas is not None:
         changes.append({"op": "add", "path": "/spec/replicas", "value": replicas})
@@ -217,3 +220,4 @@ async def _change(client: Client, namespace: str, name: str, replicas: int | Non
         path = "/spec/template/spec/containers/0/image"
         changes.append({"op": "replace", "path": path, "value": image})
     await client.patch(DEPLOYMENTS, namespace, name, changes, kind="json")
+    return name
