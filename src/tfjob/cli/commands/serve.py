@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completion import JOB
+from tfjob.cli.completion import JOB, SERVER, JobGroup
 from tfjob.cli.context import (
     On,
     WholeNumber,
@@ -42,16 +42,7 @@ METRICS = "/monitoring/prometheus/metrics"
 PORT = WholeNumber(min=1, max=65535)
 
 
-class ServeGroup(click.Group):
-    """A group whose first word is a subcommand, or else a job or a folder to serve."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = [START, *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=ServeGroup, subcommand_metavar="JOB|FOLDER [OPTIONS] | COMMAND [ARGS]...")
+@click.group(cls=JobGroup, of_job=START, subcommand_metavar="JOB|FOLDER [OPTIONS] | COMMAND [ARGS]...")
 def serve() -> None:
     """Serve a model over gRPC and REST, with the API of TensorFlow Serving.
 
@@ -226,7 +217,7 @@ def _start_there(request: ServeRequest, on: On, mode: str, output: str) -> int:
 
 
 @serve.command()
-@click.argument("name", default="", required=False)
+@click.argument("name", default="", required=False, type=SERVER)
 @job_options
 def status(name: str, on: On, namespace: str, output: str) -> int:
     """List model servers with their models, versions and addresses."""
@@ -256,7 +247,7 @@ def status(name: str, on: On, namespace: str, output: str) -> int:
 
 
 @serve.command()
-@click.argument("name")
+@click.argument("name", type=SERVER)
 @place_options
 def stop(name: str, on: On, namespace: str) -> int:
     """Stop a model server. On a cluster, this deletes its Deployment and its Service."""
@@ -264,8 +255,8 @@ def stop(name: str, on: On, namespace: str) -> int:
 
     if on.cluster:
         with open_cluster_backend(on, namespace) as there:
-            rollouts.remove(there, name)
-        click.echo(f"{name} was deleted")
+            removed = rollouts.remove(there, name)
+        click.echo(f"{removed} was deleted")
         return exit_codes.SUCCEEDED
     with open_backend(on, namespace, write=True) as machine:
         record = machine.suspend(_server_record(machine, name), "Stopped")
@@ -275,7 +266,7 @@ def stop(name: str, on: On, namespace: str) -> int:
 
 
 @serve.command()
-@click.argument("name")
+@click.argument("name", type=SERVER)
 @click.option("--replicas", type=WholeNumber(min=0), metavar="N", help="Number of pods.")
 @click.option("--image", default="", metavar="IMAGE", help="Image of the server (on a cluster only).")
 @place_options
@@ -288,7 +279,7 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str) 
 
     if on.cluster:
         with open_cluster_backend(on, namespace) as there:
-            rollouts.change(there, name, replicas, image)
+            name = rollouts.change(there, name, replicas, image)
     else:
         if image:
             raise InvalidRequest("--image only applies to a cluster, not to this machine", "Leave it out.")
@@ -298,7 +289,9 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str) 
 
         with open_backend(on, namespace, write=True) as machine:
             counts = {"replicas": replicas}
-            machine.change(_server_record(machine, name), lambda stored: scaled(stored, counts))
+            record = _server_record(machine, name)
+            machine.change(record, lambda stored: scaled(stored, counts))
+            name = record.name
     click.echo(f"{name} was updated")
     return exit_codes.SUCCEEDED
 
