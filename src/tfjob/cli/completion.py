@@ -1,4 +1,4 @@
-"""`tfjob completion`, and the completion of arguments: jobs, replicas and files.
+"""`tfjob completion`, and the completion of arguments: jobs, replicas, model servers and files.
 
 Completion must not fail, change state or start processes. If names cannot be looked up, none are offered.
 """
@@ -58,6 +58,23 @@ class Known(click.types.StringParamType):
         return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
+class JobGroup(click.Group):
+    """A group whose first word is a subcommand, or else the job that the subcommand `of_job` takes."""
+
+    def __init__(self, *args: Any, of_job: str = "", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._of_job = of_job
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = [self._of_job, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        job = next(one for one in self.commands[self._of_job].params if isinstance(one, click.Argument))
+        return [*super().shell_complete(ctx, incomplete), *job.shell_complete(ctx, incomplete)]
+
+
 def _jobs(ctx: click.Context) -> list[str]:
     on, namespace = _place(ctx)
     return sorted(target.job_names(on, namespace, _patience(on)))
@@ -69,6 +86,31 @@ def _jobs_or_replicas(ctx: click.Context) -> list[str]:
     with suppress(UserError):  # a pattern
         return [*_replicas_of(ctx, given[0]), *_jobs(ctx)] if given else _jobs(ctx)
     return _jobs(ctx)
+
+
+def _servers(ctx: click.Context) -> list[str]:
+    return [server for server, _ in _models_by_server(ctx)]
+
+
+def _served_models(ctx: click.Context) -> list[str]:
+    """Return the models that are served, as `tfjob predict` takes them."""
+    from tfjob.serve.deploy import name_for
+
+    served = _models_by_server(ctx)
+    return [model if name_for(model) == server else f"{server}/{model}" for server, model in served]
+
+
+def _models_by_server(ctx: click.Context) -> list[tuple[str, str]]:
+    from tfjob.serve import rollouts
+
+    on, namespace = _place(ctx)
+    if on.cluster:
+        with target.open_cluster(on, namespace, _patience(on)) as there:
+            found = rollouts.cluster_servers(there)
+    else:
+        with target.open_backend(on, namespace, write=False) as machine:
+            found = rollouts.local_servers(machine)
+    return [(one.name, one.model) for one in found]
 
 
 def _replicas(ctx: click.Context) -> list[str]:
@@ -98,4 +140,5 @@ def _place(ctx: click.Context) -> tuple[On, str]:
 
 
 JOB, REPLICA, FILE = Known("job", _jobs), Known("replica", _replicas), click.Path(readable=False)
+SERVER, SERVED_MODEL = Known("server", _servers), Known("model", _served_models)
 JOB_OR_REPLICA = Known("job", _jobs_or_replicas)

@@ -31,6 +31,13 @@ EXTRAS = {
     "serve": ("aiohttp", "grpc", "grpc_health", "grpc_reflection", "google", "numpy", "orjson", "uvloop"),
 }
 """The modules that each extra of the package installs, by import name."""
+DISTRIBUTIONS = {
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+}
+"""The names of packages that differ from those of their modules."""
 
 
 class Stop(UserError):
@@ -205,4 +212,5 @@ def missing_extra(error: ModuleNotFoundError, extra: str = "") -> Stop | None:
     if found is None:
         return None
     line = f"{sys.executable} -m pip install 'tfjob[{extra or found}]'"
-    return Stop(BAD_INPUT, f"the Python package {module} is not installed", f"To install it: {line}")
+    package = DISTRIBUTIONS.get(module, module)
+    return Stop(BAD_INPUT, f"the Python package {package} is not installed", f"To install it: {line}")

@@ -130,7 +130,7 @@ class Queue:
             outcomes = self._run(batch)
         except Exception as error:
             outcomes = [error] * len(batch)
-        self._metrics.runtime(self._version.name, "Predict", time.perf_counter() - begin)
+        self._metrics.runtime(self._version.name, batch[0].call.api, time.perf_counter() - begin)
         self._metrics.batch(self._version.name, sum(waiting.rows for waiting in batch))
         self._loop.call_soon_threadsafe(self._finish, batch, outcomes)
 

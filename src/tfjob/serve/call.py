@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from tfjob.serve.tensors import Array
 EXAMPLES = "inputs"
 """The alias of the only input of a classification or regression: serialized Examples."""
 CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
+PREDICT_API, CLASSIFY_API, REGRESS_API, MULTI_API = "Predict", "Classify", "Regress", "MultiInference"
+"""The API of a request, in the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Call:
     signature: Signature
     inputs: Mapping[str, Array]
     outputs: tuple[str, ...]
+    api: str = PREDICT_API
 
     @property
     def rows(self) -> int:
@@ -65,7 +68,7 @@ def classify(signature: Signature, examples: Sequence[bytes]) -> Call:
             f"Expected classification signature outputs to contain {CLASSES} or {SCORES}, "
             f"but the signature {signature.name} has {_names(signature.outputs)}."
         )
-    return _on_examples(signature, examples, outputs)
+    return _on_examples(signature, examples, outputs, CLASSIFY_API)
 
 
 def regress(signature: Signature, examples: Sequence[bytes]) -> Call:
@@ -75,14 +78,14 @@ def regress(signature: Signature, examples: Sequence[bytes]) -> Call:
             f"Expected regression signature outputs to contain {OUTPUTS}, "
             f"but the signature {signature.name} has {_names(signature.outputs)}."
         )
-    return _on_examples(signature, examples, (OUTPUTS,))
+    return _on_examples(signature, examples, (OUTPUTS,), REGRESS_API)
 
 
 def infer(signature: Signature, method: str, examples: Sequence[bytes]) -> Call:
     """Check a task of MultiInference."""
     if method not in (CLASSIFY, REGRESS):
         raise Status(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")
-    return (classify if method == CLASSIFY else regress)(signature, examples)
+    return replace((classify if method == CLASSIFY else regress)(signature, examples), api=MULTI_API)
 
 
 def check_method(signature: Signature, method: str) -> None:
@@ -120,7 +123,7 @@ def check_regression(outputs: Mapping[str, Array], rows: int) -> Array:
     return array.reshape(rows)
 
 
-def _on_examples(signature: Signature, examples: Sequence[bytes], outputs: tuple[str, ...]) -> Call:
+def _on_examples(signature: Signature, examples: Sequence[bytes], outputs: tuple[str, ...], api: str) -> Call:
     if not examples:
         raise invalid("Input is empty.")
     spec = signature.inputs.get(EXAMPLES)
@@ -132,7 +135,7 @@ def _on_examples(signature: Signature, examples: Sequence[bytes], outputs: tuple
     array = np.empty(len(examples), object)
     array[:] = examples
     _check_input(EXAMPLES, spec, array)
-    return Call(signature, {EXAMPLES: array}, outputs)
+    return Call(signature, {EXAMPLES: array}, outputs, api)
 
 
 def _with_defaults(signature: Signature, inputs: Mapping[str, Array]) -> dict[str, Array]:

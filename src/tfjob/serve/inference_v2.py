@@ -69,7 +69,7 @@ def documents(predictor: Predictor, reasons: Sequence[str], path: str) -> tuple[
         case "/v2/health/ready":
             return {"ready": not reasons}, 503 if reasons else 200
         case "/v2/models":
-            names = sorted(predictor.models.statuses())
+            names = predictor.models.names()
             return {"models": [{"name": name, "versions": _versions(predictor, name)} for name in names]}, 200
     route = MODEL.fullmatch(path)
     if not route or route["action"] == "/infer":
@@ -115,7 +115,7 @@ def infer_reply(request: InferRequest, prediction: Prediction) -> bytes:
 
 def _versions(predictor: Predictor, name: str) -> list[str]:
     """Return the versions that serve; raise Status if the model is unknown."""
-    rows = predictor.models.statuses().get(name)
+    rows = predictor.models.statuses().get(name) if name in predictor.models.names() else None
     if rows is None:
         raise Status(Code.NOT_FOUND, f"Could not find any versions of model {name}")
     return [str(row.version) for row in rows if row.state is State.AVAILABLE]

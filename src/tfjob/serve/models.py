@@ -27,7 +27,9 @@ log = logging.getLogger("tfjob.serve")
 
 BATCHING_FILE = "batching_params.pbtxt"
 ENDED_ROWS = 10
-"""Rows of versions that have ended that stay in the status of a model."""
+"""Rows of versions that have ended that stay in the status of a model, and models that stay in it after removal."""
+SMALL = 1_000_000
+"""Bytes of a model whose runs may be shorter without more threads."""
 REMINDER_SECONDS = 60.0
 """Between two lines of the log about a model without a version."""
 
@@ -126,6 +128,8 @@ class Models:
         self.on_change: list[Callable[[], None]] = []
         self._load_engine = load
         self._models: dict[str, _Model] = {}
+        self._removed: dict[str, _Model] = {}
+        """The last models that are no longer configured, whose versions stay in the status."""
         self._changing = threading.RLock()
         """Held by the one thread that loads and unloads."""
         self._looking = threading.Lock()
@@ -153,12 +157,17 @@ class Models:
             version.acquire()
             return version
 
+    def names(self) -> list[str]:
+        """Return the names of the configured models."""
+        with self._looking:
+            return sorted(self._models)
+
     def statuses(self) -> dict[str, list[VersionStatus]]:
-        """Return the rows of every model, newest version first."""
+        """Return the rows of every model, also of those removed last, newest version first."""
         with self._looking:
             return {
                 name: sorted(model.rows.values(), key=lambda row: row.version, reverse=True)
-                for name, model in self._models.items()
+                for name, model in {**self._removed, **self._models}.items()
             }
 
     def labels(self, name: str) -> Mapping[str, int]:
@@ -187,7 +196,10 @@ class Models:
             for name in self._models.keys() - set(names):
                 log.info("%s is removed from the configuration.", name)
                 with self._looking:
-                    model = self._models.pop(name)
+                    model = self._removed[name] = self._models.pop(name)
+                    model.rows = {number: row for number, row in model.rows.items() if number in model.ready}
+                    while len(self._removed) > ENDED_ROWS:
+                        del self._removed[next(iter(self._removed))]
                 self._retire(model, model.ready.values())
             for config in configs:
                 self._set_labels(self._models[config.name], config.labels)
@@ -221,6 +233,7 @@ class Models:
         if old is None:  # so that the status has its rows while it loads
             with self._looking:
                 self._models[config.name] = model
+                self._removed.pop(config.name, None)
         self._reconcile(model)
         if old is not None:
             with self._looking:
@@ -336,6 +349,9 @@ class Models:
             model.rows[number] = VersionStatus(number, State.AVAILABLE)
             model.publish({**model.ready, number: version})
         log.info("Version %d of %s serves after %.1f s.", number, name, time.monotonic() - begin)
+        if content.size < SMALL and not loading.session_config and "threads" not in model.warned:
+            model.warned.add("threads")
+            log.info("%s is small: --tensorflow_intra_op_parallelism=1 may make its answers faster.", name)
         self._changed()
 
     def _warm_up(self, content: SavedModel, loaded: Engine) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -66,9 +66,9 @@ def ports_of(container: Mapping[str, Any]) -> dict[str, int]:
 
 
 def named(servers: Sequence[ModelServer], name: str, namespace: str) -> ModelServer:
-    """Return the server with a name. Raises NotFound."""
+    """Return the server with a name, or else the only one that serves a model of this name. Raises NotFound."""
     known = {one.name: one for one in servers}
-    return known[_known(name, known, namespace)]
+    return known[_server_name(name, {one.name: one.model for one in servers}, namespace)]
 
 
 # --- this machine -----------------------------------------------------------------------------------------------------
@@ -172,39 +172,47 @@ async def _refuse_foreign(client: Client, document: dict[str, Any], namespace: s
 async def _find(client: Client, namespace: str, name: str) -> Deployment:
     found = await client.list(DEPLOYMENTS, namespace, label_selector=SELECTOR, type=Deployment)
     known = {one.metadata.name: one for one in found.items}
-    return known[_known(name, known, namespace)]
+    models = {name: one.metadata.annotations.get(MODEL, "") for name, one in known.items()}
+    return known[_server_name(name, models, namespace)]
 
 
-def _known(name: str, known: Collection[str], namespace: str) -> str:
-    if name not in known:
-        hint = did_you_mean(name, known).capitalize() or f"Existing ones: {', '.join(known) or 'none'}."
-        raise NotFound(f"no model server '{name}' in namespace '{namespace}'", hint)
-    return name
+def _server_name(name: str, models: Mapping[str, str], namespace: str) -> str:
+    """Find a server by its name or by its model; `models` maps the names of servers to their models."""
+    if name in models:
+        return name
+    of_model = [server for server, model in models.items() if model == name]
+    if len(of_model) == 1:
+        return of_model[0]
+    hint = did_you_mean(name, models).capitalize() or f"Existing ones: {', '.join(of_model or models) or 'none'}."
+    raise NotFound(f"no model server '{name}' in namespace '{namespace}'", hint)
 
 
-def remove(there: SyncKubeBackend, name: str) -> None:
-    """Delete the Deployment and the Service of a model server. Raises NotFound."""
-    there.run(_remove(there.client, there.namespace, name))
+def remove(there: SyncKubeBackend, name: str) -> str:
+    """Delete the Deployment and the Service of a model server, and return their name. Raises NotFound."""
+    return there.run(_remove(there.client, there.namespace, name))
 
 
-async def _remove(client: Client, namespace: str, name: str) -> None:
-    deployment = await _find(client, namespace, name)
+async def _remove(client: Client, namespace: str, wanted: str) -> str:
+    deployment = await _find(client, namespace, wanted)
+    name = deployment.metadata.name
     await client.delete(DEPLOYMENTS, namespace, name, uid=deployment.metadata.uid)
     services = await client.list(SERVICES, namespace, label_selector=SELECTOR, type=Service)
     for one in services.items:
         if one.metadata.name == name:
             await client.delete(SERVICES, namespace, name, uid=one.metadata.uid)
+    return name
 
 
-def change(there: SyncKubeBackend, name: str, replicas: int | None, image: str) -> None:
-    """Change the number of replicas or the image of a model server; a new image replaces its pods one by one."""
+def change(there: SyncKubeBackend, name: str, replicas: int | None, image: str) -> str:
+    """Change the replicas or the image of a model server; return its name. A new image replaces pods one by one."""
     if replicas is None and not image:
         raise InvalidRequest("nothing to update", "Add --replicas or --image.")
-    there.run(_change(there.client, there.namespace, name, replicas, image))
+    return there.run(_change(there.client, there.namespace, name, replicas, image))
 
 
-async def _change(client: Client, namespace: str, name: str, replicas: int | None, image: str) -> None:
-    deployment = await _find(client, namespace, name)
+async def _change(client: Client, namespace: str, wanted: str, replicas: int | None, image: str) -> str:
+    deployment = await _find(client, namespace, wanted)
+    name = deployment.metadata.name
     changes: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": deployment.metadata.uid}]
     if replicas is not None:
         changes.append({"op": "add", "path": "/spec/replicas", "value": replicas})
@@ -212,3 +220,4 @@ async def _change(client: Client, namespace: str, name: str, replicas: int | Non
         path = "/spec/template/spec/containers/0/image"
         changes.append({"op": "replace", "path": path, "value": image})
     await client.patch(DEPLOYMENTS, namespace, name, changes, kind="json")
+    return name

@@ -83,7 +83,7 @@ def test_a_server_is_created_updated_listed_and_deleted(there: CommandLine, cont
     (row,) = json.loads(there("serve", "status", "-o", "json"))["items"]
     assert (row["name"], row["model"], row["state"], row["ready"]) == ("mnist-serving", "mnist", "Pending", "0/2")
     assert "mnist-serving" in there("serve", "status")
-    there("serve", "update", "mnist-serving", "--replicas", "3", "--image", "example.com/other:1")
+    there("serve", "update", "mnist", "--replicas", "3", "--image", "example.com/other:1")  # the name of the model
     spec = get(control_plane, there, "deployment", "mnist-serving")["spec"]
     assert (spec["replicas"], spec["template"]["spec"]["containers"][0]["image"]) == (3, "example.com/other:1")
     there("serve", "mnist", "--server", "tfjob", "--replicas", "1", "--name", "digits", "--model-path", "models/x")
@@ -93,7 +93,7 @@ def test_a_server_is_created_updated_listed_and_deleted(there: CommandLine, cont
     assert spec["replicas"] == 1
     assert "/tf-job-serving:" in spec["template"]["spec"]["containers"][0]["image"]
 
-    there("serve", "stop", "digits-serving")
+    assert "digits-serving was deleted" in there("serve", "stop", "digits")
     there("serve", "stop", "mnist-serving")
     assert get(control_plane, there, "deployments")["items"] == []
     assert get(control_plane, there, "services")["items"] == []

@@ -36,6 +36,10 @@ OFFERED = {
     "tfjob stop fails @": {"@latest"},
     "tfjob volume ": {"ls", "delete"},
     "tfjob ps -o w": {"wide"},
+    "tfjob serve ": {"start", "status", "stop", "update", "fails", "hello", "restarts"},
+    "tfjob serve he": {"hello"},
+    "tfjob serve hello --repl": {"--replicas"},
+    "tfjob models ": {"ls", "show", "fails", "hello", "restarts"},
     "tfjob status hello -n nowhere ": set(),
 }
 

@@ -14,12 +14,7 @@ from support.golden import check_golden
 from tfjob.cli import exit_codes
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-IMPORTED = {
-    "grpcio": "grpc",
-    "grpcio_health_checking": "grpc_health",
-    "grpcio_reflection": "grpc_reflection",
-    "protobuf": "google",
-}
+IMPORTED = {package.replace("-", "_"): module for module, package in exit_codes.DISTRIBUTIONS.items()}
 """The modules of packages with other names."""
 COMMAND = """
 import sys
@@ -39,15 +34,17 @@ exit_codes.guarded(command)
         ("aiohttp", "import aiohttp.web", "kube"),
         ("prometheus_client", "import prometheus_client", "operator"),
         ("aiohttp", "with exit_codes.needs('operator'): import aiohttp", "operator"),
+        ("google", "with exit_codes.needs('serve'): import google", "serve"),
     ],
 )
 def test_a_missing_module_of_an_extra_is_told_with_its_install_line(blocked: str, body: str, extra: str) -> None:
     done = run(COMMAND.format(blocked=[blocked], body=body))
     install = f"{sys.executable} -m pip install 'tfjob[{extra}]'"
     assert done.returncode == 2
-    assert blocked in done.stderr
+    package = exit_codes.DISTRIBUTIONS.get(blocked, blocked)
+    assert package in done.stderr
     assert install in done.stderr
-    shown = done.stderr.replace(install, "INSTALL").replace(blocked, "MODULE")
+    shown = done.stderr.replace(install, "INSTALL").replace(package, "MODULE")
     check_golden(GOLDEN / "missing-extra.txt", shown)
 
 
@@ -56,6 +53,15 @@ def test_any_other_missing_module_is_a_fault_of_ours(body: str) -> None:
     done = run(COMMAND.format(blocked=[], body=body))
     assert done.returncode == exit_codes.BUG
     assert "No module named 'no_such_module'" in done.stderr
+
+
+def test_the_model_server_prints_what_it_lacks() -> None:
+    program = "import runpy, sys; sys.modules['uvloop'] = None; runpy.run_module('tfjob.serve', run_name='__main__')"
+    done = run(program)
+    assert done.returncode == 1
+    assert "uvloop is not installed" in done.stderr
+    assert "'tfjob[serve,tensorflow]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_every_extra_of_the_package_is_known_with_all_that_it_brings() -> None:

@@ -82,6 +82,13 @@ def until_version(port: int, model: str, wanted: int) -> None:
     wait_until(lambda: version(port, model) == wanted, 120)
 
 
+def offered(cli: CommandLine, typed: str) -> set[str]:
+    """Return what TAB offers after this."""
+    words = str(typed.count(" "))
+    env = {"_TFJOB_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": words}
+    return {line.partition(",")[2] for line in cli(env=env).splitlines()}
+
+
 def test_a_folder_is_served_followed_listed_stopped_and_resumed(
     cli: CommandLine, saved_models: Path, tmp_path: Path, ports: tuple[int, int]
 ) -> None:
@@ -110,10 +117,12 @@ def test_a_folder_is_served_followed_listed_stopped_and_resumed(
     assert "tfjob serve stop half-serving" in cli("serve", str(base), *options(ports), code=2)
     assert "is unchanged" in cli("serve", str(base), *options(ports), "--detach")
 
+    assert offered(cli, "tfjob serve stop ") == {"half-serving"}
+    assert offered(cli, "tfjob predict ") == {"half"}
     cli("serve", "update", "half-serving", "--replicas", "2")
     wait_until(lambda: json.loads(cli("status", "half-serving", "-o", "json"))["ready"] == "2/2", 120)
     assert version(ports[1], "half") == 2
-    cli("serve", "stop", "half-serving")
+    cli("serve", "stop", "half")  # by the name of the model
     assert version(ports[1], "half") == -1
     cli("resume", "half-serving")
     until_version(ports[1], "half", 2)
@@ -255,7 +264,7 @@ def environment_of(port: int) -> str | None:
         (["FOLDER/half", "--port", "9", "--rest-port", "9"], 2, "--port and --rest-port are both 9"),
         (["FOLDER/half", "--replicas", "2"], 2, "--replicas only applies to a cluster"),
         (["FOLDER/half", "--server", "tfjob"], 2, "--server only applies to a cluster"),
-        (["stop", "nothing"], 3, "no job 'nothing'"),
+        (["stop", "nothing"], 3, "no model server 'nothing'"),
         (["update", "nothing"], 2, "nothing to update"),
         (["update", "nothing", "--image", "x"], 2, "--image only applies to a cluster"),
         (["status", "nothing"], 3, "no model server 'nothing'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -126,6 +127,8 @@ def test_status_metadata_and_metrics(server: ServerProcess) -> None:
         'tfjob_serving_version_state{model_name="half",version="3",state="AVAILABLE"} 1',
     ):
         assert line in page
+    (latency,) = re.findall(r'request_latency_sum\{.*"predict".* (.*)', page)
+    assert float(latency) % 1000 > 0.01  # not in whole milliseconds
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:

@@ -24,6 +24,7 @@ ALLOWED_IN_ADDITION = {
     "commands/doctor.py": {"operator", "local"},
     "commands/volume.py": {"local"},
     "commands/init.py": {"api", "local"},
+    "completion.py": {"serve"},
     **{f"commands/{name}.py": {"serve"} for name in ("serve", "models", "export", "predict")},
 }
 MODULES = sorted(str(path.relative_to(CLI)) for path in CLI.rglob("*.py"))

@@ -229,9 +229,33 @@ def test_a_model_that_is_no_longer_configured_is_unloaded(served: Served) -> Non
     changes: list[int] = []
     served.models.on_change.append(lambda: changes.append(1))
     served.models.configure([])
-    assert served.models.statuses() == {}
+    assert served.models.names() == []
     assert changes
     assert served.newest() is None
+    served.settle(v1="END")
+    served.publish(2)
+    served.configure()
+    assert served.rows() == {2: State.AVAILABLE}
+
+
+def test_the_status_keeps_the_last_models_that_were_removed(served: Served, tmp_path: Path) -> None:
+    for number in range(ENDED_ROWS + 2):
+        folder = write_model(tmp_path / f"model {number}" / str(number), HALF).parent
+        served.models.configure([ModelConfig(folder.name, folder)])
+    assert list(served.models.statuses()) == [f"model {number}" for number in range(1, ENDED_ROWS + 2)]
+
+
+@pytest.mark.parametrize(("config", "count"), [(b"", 1), (b"\x10\x01", 0)])
+def test_the_log_has_a_hint_about_the_threads_of_a_small_model(
+    tmp_path: Path, config: bytes, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(tmp_path, Loading(poll_seconds=0, session_config=config))
+    with caplog.at_level("INFO", "tfjob.serve"):
+        for version in (1, 2):
+            served.publish(version)
+            served.configure()
+    assert caplog.text.count("--tensorflow_intra_op_parallelism=1") == count
+    served.models.close(5)
 
 
 def test_a_model_may_move_to_another_folder(served: Served, tmp_path: Path) -> None:

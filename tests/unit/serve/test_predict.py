@@ -90,6 +90,8 @@ async def test_examples_are_classified_and_regressed(predictor: Predictor, engin
     assert classes.outputs["scores"].tolist() == [[1, -1], [3, -3]]
     values = await predictor.regress(spec("regress"), [b"a", b"abc"])
     assert values.outputs["outputs"].tolist() == [1, 3]
+    for api in ("Classify", "Regress"):
+        assert f'latency_count{{model_name="m",API="{api}",runtime="TF2"}} 1' in predictor.metrics.page()
 
 
 @async_test(a_predictor, checks_methods=True)
@@ -106,6 +108,10 @@ async def test_several_tasks_share_their_examples(predictor: Predictor, engine: 
     found = await predictor.multi_inference(tasks, [b"ab"])
     assert [list(one.outputs) for one in found] == [["scores"], ["outputs"]]
     other = Task(ModelSpec("other", signature="x"), REGRESS)
+    assert (
+        ':tensorflow:serving:runtime_latency_count{model_name="m",API="MultiInference",runtime="TF2"} 2'
+        in predictor.metrics.page()
+    )
     for bad, words in (([], "no tasks"), ([tasks[0], tasks[0]], "Duplicate"), ([tasks[0], other], "same model")):
         code, text = await error_of(predictor.multi_inference(bad, [b"ab"]))
         assert code is Code.INVALID_ARGUMENT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completion import JOB
+from tfjob.cli.completion import JOB, JobGroup
 from tfjob.cli.context import namespace_option, output_option
 from tfjob.cli.output import print_list, print_object
 from tfjob.errors import UserError
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
     from tfjob.serve.savedmodel import Signature, TensorSpec
 
 
-class ModelsGroup(click.Group):
-    """A group whose first word is a subcommand or a job to show; without one, it lists the models."""
+class ModelsGroup(JobGroup):
+    """Lists the models if there is no first word."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
-            args = ["ls" if not args or args[0].startswith("-") else "show", *args]
-        return super().parse_args(ctx, args)
+        is_listing = args[0].startswith("-") and args[0] not in ("-h", "--help") if args else not ctx.resilient_parsing
+        return super().parse_args(ctx, ["ls", *args] if is_listing else args)
 
 
 namespace_of_jobs = namespace_option("Namespace of the jobs.", "default")
 
 
-@click.group(cls=ModelsGroup, subcommand_metavar="[JOB|FOLDER] | COMMAND [ARGS]...")
+@click.group(cls=ModelsGroup, of_job="show", subcommand_metavar="[JOB|FOLDER] | COMMAND [ARGS]...")
 def models() -> None:
     """List the models that the jobs of this machine have exported, or show one.
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
+from tfjob.cli.completion import SERVED_MODEL
 from tfjob.cli.context import On, place_options
 from tfjob.cli.output import print_object
-from tfjob.errors import InvalidRequest
+from tfjob.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from tfjob.serve.client import Model
@@ -41,7 +42,7 @@ class Asked:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=SERVED_MODEL)
 @click.option("--image", default="", metavar="FILE", help="Ask about a PNG image; it is resized to fit the model.")
 @click.option("--file", default="", metavar="FILE", help="Send an array (.npy), whose first dimension is the batch.")
 @click.option("--data-dir", default="", metavar="FOLDER", help="Count errors on the MNIST test files in FOLDER.")
@@ -78,6 +79,8 @@ def predict(model: str, on: On, namespace: str, **options: Any) -> None:
             send(place, name or "default")
         else:
             asyncio.run(_forwarded(on, namespace, place, name, send))
+    except NotFound as error:
+        raise NotFound(error.message, f"{error.hint}\nTo serve a model: tfjob serve JOB".strip()) from None
     except Status as error:
         what = "did not answer" if error.code is Code.UNAVAILABLE else f"answered {error.code.name}"
         raise InvalidRequest(f"{model} {what}: {error.message}", _hint(error, place, name)) from None

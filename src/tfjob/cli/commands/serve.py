@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfjob.cli import exit_codes
-from tfjob.cli.completion import JOB
+from tfjob.cli.completion import JOB, SERVER, JobGroup
 from tfjob.cli.context import (
     On,
     WholeNumber,
@@ -31,6 +31,7 @@ from tfjob.launch.target import probe_machine
 
 if TYPE_CHECKING:
     from tfjob.jobs.backend import Record
+    from tfjob.jobs.sync_backend import SyncBackend
     from tfjob.launch.local import LocalJobs
     from tfjob.serve.deploy import Serving
     from tfjob.serve.request import ServeRequest
@@ -41,16 +42,7 @@ METRICS = "/monitoring/prometheus/metrics"
 PORT = WholeNumber(min=1, max=65535)
 
 
-class ServeGroup(click.Group):
-    """A group whose first word is a subcommand, or else a job or a folder to serve."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
-            args = [START, *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=ServeGroup, subcommand_metavar="JOB|FOLDER [OPTIONS] | COMMAND [ARGS]...")
+@click.group(cls=JobGroup, of_job=START, subcommand_metavar="JOB|FOLDER [OPTIONS] | COMMAND [ARGS]...")
 def serve() -> None:
     """Serve a model over gRPC and REST, with the API of TensorFlow Serving.
 
@@ -225,7 +217,7 @@ def _start_there(request: ServeRequest, on: On, mode: str, output: str) -> int:
 
 
 @serve.command()
-@click.argument("name", default="", required=False)
+@click.argument("name", default="", required=False, type=SERVER)
 @job_options
 def status(name: str, on: On, namespace: str, output: str) -> int:
     """List model servers with their models, versions and addresses."""
@@ -255,7 +247,7 @@ def status(name: str, on: On, namespace: str, output: str) -> int:
 
 
 @serve.command()
-@click.argument("name")
+@click.argument("name", type=SERVER)
 @place_options
 def stop(name: str, on: On, namespace: str) -> int:
     """Stop a model server. On a cluster, this deletes its Deployment and its Service."""
@@ -263,18 +255,18 @@ def stop(name: str, on: On, namespace: str) -> int:
 
     if on.cluster:
         with open_cluster_backend(on, namespace) as there:
-            rollouts.remove(there, name)
-        click.echo(f"{name} was deleted")
+            removed = rollouts.remove(there, name)
+        click.echo(f"{removed} was deleted")
         return exit_codes.SUCCEEDED
     with open_backend(on, namespace, write=True) as machine:
-        record = machine.suspend(_served(find_job(machine, name)), "Stopped")
+        record = machine.suspend(_server_record(machine, name), "Stopped")
         machine.wait_until_stopped(record)
-    click.echo(f"{name} was stopped. To continue it: tfjob resume {name}{record.options}")
+    click.echo(f"{record.name} was stopped. To continue it: tfjob resume {record.name}{record.options}")
     return exit_codes.SUCCEEDED
 
 
 @serve.command()
-@click.argument("name")
+@click.argument("name", type=SERVER)
 @click.option("--replicas", type=WholeNumber(min=0), metavar="N", help="Number of pods.")
 @click.option("--image", default="", metavar="IMAGE", help="Image of the server (on a cluster only).")
 @place_options
@@ -287,7 +279,7 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str) 
 
     if on.cluster:
         with open_cluster_backend(on, namespace) as there:
-            rollouts.change(there, name, replicas, image)
+            name = rollouts.change(there, name, replicas, image)
     else:
         if image:
             raise InvalidRequest("--image only applies to a cluster, not to this machine", "Leave it out.")
@@ -297,17 +289,18 @@ def update(name: str, replicas: int | None, image: str, on: On, namespace: str) 
 
         with open_backend(on, namespace, write=True) as machine:
             counts = {"replicas": replicas}
-            machine.change(_served(find_job(machine, name)), lambda stored: scaled(stored, counts))
+            record = _server_record(machine, name)
+            machine.change(record, lambda stored: scaled(stored, counts))
+            name = record.name
     click.echo(f"{name} was updated")
     return exit_codes.SUCCEEDED
 
 
-def _served(record: Record) -> Record:
-    from tfjob.serve.deploy import MODEL
+def _server_record(machine: SyncBackend[Any], name: str) -> Record:
+    """Find a model server of this machine by its name or by the name of its model."""
+    from tfjob.serve.rollouts import local_servers, named
 
-    if MODEL not in record.object.metadata.annotations:
-        raise InvalidRequest(f"{record.id} is not a model server", "To list them: tfjob serve status")
-    return record
+    return find_job(machine, named(local_servers(machine), name, machine.namespace).name)
 
 
 def _print_objects(serving: Serving, output: str) -> None:
