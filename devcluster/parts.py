@@ -102,7 +102,13 @@ GCS_SERVER = Part(
 )
 OBJECT_STORES = (S3_SERVER, GCS_SERVER)
 """Servers for the protocols of S3 and Google Cloud Storage."""
+GRPCURL = Part(
+    name="grpcurl",
+    version=versions.GRPCURL,
+    module="github.com/fullstorydev/grpcurl",
+    package="github.com/fullstorydev/grpcurl/cmd/grpcurl",
+)
 
 CONTROL_PLANE = (KUBE, ETCD)
 NODE = (*CONTROL_PLANE, COREDNS, PAUSE)
-ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE, TRAINING_OPERATOR, *OBJECT_STORES)}
+ALL = {part.name: part for part in (*NODE, HELM, KWOK, COSCHEDULING, KUEUE, TRAINING_OPERATOR, *OBJECT_STORES, GRPCURL)}

@@ -14,6 +14,7 @@ TRAINING_OPERATOR = "1.9.0"
 
 S3_SERVER = "1.2.0"
 GCS_SERVER = "1.56.1"
+GRPCURL = "1.9.4"
 
 PAUSE = "1"
 """Our own, in go/pause.go."""

@@ -22,8 +22,8 @@ INTRODUCTION = """# Model server
 `python -m tfjob.serve --rest_api_port=8501 --model_name=mnist --model_base_path=/models/mnist`. The server needs the
 extras `serve` and `tensorflow`. It listens on loopback, and in a pod on all addresses.
 
-The ports open when the server has tried to load each model once. After SIGTERM, the server stops listening, finishes
-running requests within 30 s, and exits with code 0. An invalid flag or file ends it with code 255.
+The ports open when the server has tried to load each model once. After SIGTERM, the server stops listening within
+0.3 s, finishes running requests within 30 s, and exits with code 0. An invalid flag or file ends it with code 255.
 """
 ROUTES = {
     "GET /v1/models/M": "the status of each version",

@@ -138,8 +138,8 @@ def pod_folders(home: Path, pod: str) -> list[Path]:
     return sorted(found, key=lambda folder: folder.stat().st_mtime_ns)
 
 
-def workload_pid(home: Path, pod: str, timeout: float = 60) -> int:
-    """The process that is the newest pod of that name, as the host numbers it."""
+def workload_pid(home: Path, pod: str, timeout: float = 60, container: str = "tensorflow") -> int:
+    """The process of a container of the newest pod of that name, or pattern, as the host numbers it."""
     seen = [0]
 
     def is_found() -> bool:
@@ -148,7 +148,7 @@ def workload_pid(home: Path, pod: str, timeout: float = 60) -> int:
             pids = json.loads((folders[-1] / "status.json").read_text())["pids"]
         except (IndexError, FileNotFoundError):
             return False
-        seen[0] = int(pids.get("tensorflow", 0))
+        seen[0] = int(pids.get(container, 0))
         return seen[0] > 0
 
     wait_until(is_found, timeout, lambda: f"{pod} has no process")

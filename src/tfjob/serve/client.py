@@ -28,6 +28,24 @@ DEFAULT_SIGNATURE = "serving_default"
 SECONDS = 10.0
 """The default deadline of a request."""
 LARGEST_MESSAGE = 2**31 - 1
+RETRIES = {
+    "methodConfig": [
+        {
+            "name": [{}],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.05s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 3,
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
+            },
+        }
+    ]
+}
+"""A service configuration of gRPC: a server that stops cancels requests that arrive before its clients know that.
+
+The library does so, also in TensorFlow Serving. On a new connection, another pod answers.
+"""
 PROBE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SERVICE = "/tensorflow.serving.PredictionService/"
 METADATA = "signature_def"
@@ -108,7 +126,7 @@ class GrpcModel(_Closing):
         self.name = name
         self._seconds = seconds
         limits = [(f"grpc.max_{kind}_message_length", LARGEST_MESSAGE) for kind in ("send", "receive")]
-        self._channel = grpc.insecure_channel(address, options=limits)
+        self._channel = grpc.insecure_channel(address, [*limits, ("grpc.service_config", json.dumps(RETRIES))])
 
     def signatures(self) -> Mapping[str, Signature]:
         request = protos.GetModelMetadataRequest(metadata_field=[METADATA])

@@ -126,9 +126,13 @@ class RestServer:
                 f"REST cannot listen on port {options.port}: {reason}", "Choose another --rest_api_port or --host."
             ) from None
 
+    def close_connections(self) -> None:
+        """Answer further requests, but close the connection of each after its reply."""
+        self._is_stopping = True
+
     async def stop(self) -> None:
         """Stop listening, and finish running requests within the grace period."""
-        self._is_stopping = True
+        self.close_connections()
         if self._runner:
             await self._runner.cleanup()
 

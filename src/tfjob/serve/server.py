@@ -39,6 +39,8 @@ FAILED = 255
 """The exit code of TensorFlow Serving for every error at its start."""
 GRACE_SECONDS = 30.0
 """How long running requests may take after SIGTERM; Kubernetes kills a pod after as long by default."""
+LINGER_SECONDS = 0.3
+"""How long connections are still accepted after SIGTERM: clients of a Service may have opened some just before."""
 MOST_FILES = 1 << 20
 TENSORFLOW = ("tensorflow-cpu", "tensorflow", "tf-nightly-cpu", "tf-nightly")
 """Distributions that contain TensorFlow's libraries."""
@@ -147,6 +149,9 @@ class Server:
         await self.stopping.wait()
         log.info("Stopping: running requests have %g s to finish", GRACE_SECONDS)
         following.cancel()
+        if rest:
+            rest.close_connections()
+        await asyncio.sleep(LINGER_SECONDS)
         await asyncio.gather(grpc.stop(GRACE_SECONDS), *([rest.stop()] if rest else []))
         log.info("Stopped")
 

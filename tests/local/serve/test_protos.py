@@ -73,6 +73,7 @@ def describe(field: Any) -> tuple[Any, ...]:
     oneof = field.containing_oneof
     return (
         field.number,
+        field.json_name,  # that grpcurl prints
         field.type,
         field.is_repeated,
         kind.full_name.removesuffix("Log") if kind else None,
