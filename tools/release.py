@@ -3,10 +3,12 @@
     uv run python tools/release.py --output dist/release --registry registry.example/team
 
     tf-job-operator-chart-VERSION.tgz   the chart, with the image below as its default; -latest.tgz is a copy
+    tf-serving-chart-VERSION.tgz        the chart of model servers, with the image of TensorFlow Serving as its default
     index.yaml                          makes the folder a chart repository; it keeps the versions that it lists
     tfjob-VERSION-py3-none-any.whl      the command
     tf-job-operator-image-VERSION.tar   REGISTRY/tf-job-operator:VERSION, an OCI archive
     tf-job-tensorboard-image-VERSION.tar
+    tf-job-serving-image-VERSION.tar    the model server of tfjob
     tf-job-sample-image-VERSION.tar     TensorFlow and the examples, which `helm test` trains with
     SHA256SUMS                          checksums of all files
 
@@ -39,7 +41,12 @@ from tfjob import __version__
 
 PROJECT = Path(__file__).parent.parent
 NAME = "tf-job-operator"
-IMAGES = {"operator": image.OPERATOR, "tensorboard": image.TENSORBOARD, "sample": image.SAMPLE}
+IMAGES = {
+    "operator": image.OPERATOR,
+    "tensorboard": image.TENSORBOARD,
+    "serving": image.SERVING,
+    "sample": image.SAMPLE,
+}
 SUMS = "SHA256SUMS"
 EPOCH = "315532800"
 """1980, the earliest time that entries of a wheel can have."""
@@ -64,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    write_chart(folder, f"{options.registry}/{NAME}:{__version__}")
+    write_charts(folder, f"{options.registry}/{NAME}:{__version__}")
     write_wheel(folder)
     for name in options.images:
         contents = IMAGES[name]
@@ -79,32 +86,33 @@ def problems() -> list[str]:
     """Return why the sources cannot be released: two versions, or a chart that is out of date."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
     found = [] if project == __version__ else [f"pyproject.toml is {project}, tfjob.__version__ is {__version__}"]
-    return found + [f"charts/{NAME}/{name} is out of date; run tools/chart.py" for name in chart.stale()]
+    return found + [f"charts/{name} is out of date; run tools/chart.py" for name in chart.stale()]
 
 
-def write_chart(folder: Path, image_name: str) -> None:
-    """Write the chart, its copy and the index."""
-    archive = folder / f"{NAME}-chart-{__version__}.tgz"
-    archive.write_bytes(packed_chart(image_name))
-    shutil.copyfile(archive, folder / f"{NAME}-chart-latest.tgz")
+def write_charts(folder: Path, image_name: str) -> None:
+    """Write the charts, a copy of the operator's, and the index."""
     index = folder / "index.yaml"
-    entries = yaml.safe_load(index.read_text())["entries"][NAME] if index.exists() else []
-    about: dict[str, Any] = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
-    entry = {**about, "urls": [archive.name], "digest": hashlib.sha256(archive.read_bytes()).hexdigest()}
-    others = [one for one in entries if one["version"] != __version__]
-    whole = {"apiVersion": "v1", "entries": {NAME: [entry, *others]}}
-    index.write_text(yaml.safe_dump(whole, sort_keys=False))
+    entries = yaml.safe_load(index.read_text())["entries"] if index.exists() else {}
+    for source, edited in ((chart.CHART, image_name), (chart.SERVING, "")):
+        archive = folder / f"{source.name}-chart-{__version__}.tgz"
+        archive.write_bytes(packed_chart(source, edited))
+        about: dict[str, Any] = yaml.safe_load((source / "Chart.yaml").read_text())
+        entry = {**about, "urls": [archive.name], "digest": hashlib.sha256(archive.read_bytes()).hexdigest()}
+        others = [one for one in entries.get(source.name, ()) if one["version"] != __version__]
+        entries[source.name] = [entry, *others]
+    shutil.copyfile(folder / f"{NAME}-chart-{__version__}.tgz", folder / f"{NAME}-chart-latest.tgz")
+    index.write_text(yaml.safe_dump({"apiVersion": "v1", "entries": entries}, sort_keys=False))
 
 
-def packed_chart(image_name: str) -> bytes:
-    """Return the chart as helm packs it, with the image of this release as the default."""
+def packed_chart(source: Path, image_name: str = "") -> bytes:
+    """Return a chart as helm packs it, with a default image if one is given."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path in sorted(path for path in chart.CHART.rglob("*") if path.is_file()):
+        for path in sorted(path for path in source.rglob("*") if path.is_file()):
             content = path.read_bytes()
-            if path == chart.CHART / "values.yaml":
+            if image_name and path == source / "values.yaml":
                 content = with_image(content.decode(), image_name).encode()
-            entry = tarfile.TarInfo(f"{NAME}/{path.relative_to(chart.CHART)}")
+            entry = tarfile.TarInfo(f"{source.name}/{path.relative_to(source)}")
             entry.size, entry.mode = len(content), 0o644
             tar.addfile(entry, io.BytesIO(content))
     return gzip.compress(plain.getvalue(), mtime=0)

@@ -7,21 +7,20 @@ with open_state(home, write=False) as (home, store):
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from tfjob.api.types import TFJob
-from tfjob.errors import InvalidRequest, NotFound
+from tfjob.errors import NotFound
 from tfjob.local.jobs import runs
 from tfjob.local.jobs.places import Places, places_of
 from tfjob.local.state.errors import Refusal
-from tfjob.local.state.home import Home, find_home
-from tfjob.local.state.store import Run, Store, open_state
+from tfjob.local.state.home import find_home
+from tfjob.local.state.store import Run, open_state
 from tfjob.serve.exports import Export, find_exports
+from tfjob.serve.sources import find_job
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,12 @@ def list_models(namespace: str, environ: Mapping[str, str]) -> list[Models]:
     found = []
     with open_state(find_home(environ), write=False) as (home, store):
         for run in runs.list_runs(store, namespace):
-            if run.key.kind != TFJob.__name__:
-                continue
             try:
-                found.append(_models_of(home, store, run))
+                places = places_of(home, store, run)
             except (OSError, msgspec.DecodeError, Refusal):
                 continue
+            if places is not None:
+                found.append(_models_of(run, places))
     return found
 
 
@@ -62,17 +61,9 @@ def find_models(name: str, namespace: str, environ: Mapping[str, str]) -> Models
 
     Raises NotFound and InvalidRequest.
     """
-    folder = Path(name).expanduser()
-    if os.sep in name or name in (".", "..", "~"):
-        return _models_in(folder)
     with open_state(find_home(environ), write=False) as (home, store):
-        try:
-            run = runs.find_run(store, name, namespace)
-        except NotFound as error:
-            if folder.is_dir():
-                return _models_in(folder)
-            raise NotFound(error.message, f"Name a job or a folder. {error.hint}".strip()) from None
-        return _models_of(home, store, run)
+        found = find_job(home, store, name, namespace)
+    return _models_of(found.run, found.places) if found else _models_in(Path(name).expanduser())
 
 
 def _models_in(folder: Path) -> Models:
@@ -84,8 +75,5 @@ def _models_in(folder: Path) -> Models:
     return Models(exports[0].name if is_one else folder.name, exports, [folder])
 
 
-def _models_of(home: Home, store: Store, run: Run) -> Models:
-    places = places_of(home, store, run)
-    if places is None:
-        raise InvalidRequest(f"{run.id} is a Deployment, which exports no model", "Name a job or a folder.")
+def _models_of(run: Run, places: Places) -> Models:
     return Models(run.name, find_exports(places.own), places.own, run.id, run.key.namespace, places)

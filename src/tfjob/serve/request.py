@@ -17,13 +17,12 @@ from tfjob.api.types import TFJob
 from tfjob.errors import InvalidRequest, NotFound
 from tfjob.launch.request import Request
 from tfjob.serve.deploy import GRPC_PORT, IMAGES, REST_PORT, Serving, documents, name_for
-from tfjob.serve.sources import Source, cluster_source, folder_source, job_source
+from tfjob.serve.sources import Source, cluster_source, find_job, folder_source, is_path, job_source
 
 if TYPE_CHECKING:
     from tfjob.kube.jobs.backend import SyncKubeBackend
 
 MANIFEST = "the generated manifest"
-ONLY_JOBS = "Name a job or a folder."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,32 +70,16 @@ def serving_here(request: ServeRequest) -> tuple[Serving, str]:
 
 
 def _local_source(request: ServeRequest) -> Source:
-    """Return the source: a name without a slash means a job if there is one, and anything else a folder."""
     from tfjob.launch.local import open_machine
-    from tfjob.local.jobs.places import places_of
-    from tfjob.local.jobs.runs import find_run
 
-    name = request.source
+    name, namespace = request.source, request.namespace
     with open_machine(write=False) as (home, store):
-        if not _is_path(name):
-            try:
-                run = find_run(store, name, request.namespace or "default", latest_of_all=not request.namespace)
-            except NotFound as error:
-                if not Path(name).is_dir():
-                    raise NotFound(error.message, f"{ONLY_JOBS} {error.hint}".strip()) from None
-            else:
-                places = places_of(home, store, run)
-                if places is None:
-                    raise InvalidRequest(f"{run.id} is not a job that could export a model", ONLY_JOBS)
-                return job_source(places, run.name, request.model_path, home.path)
+        if found := find_job(home, store, name, namespace or "default", latest_of_all=not namespace):
+            return job_source(found.places, found.run.name, request.model_path, home.path)
         if request.model_path:
             raise InvalidRequest(f"--model-path only applies to jobs, but {name} is a folder", "Leave it out.")
         # Not resolved, because a link may later lead to another folder.
         return folder_source(Path(os.path.normpath(Path(name).expanduser().absolute())), home.path)
-
-
-def _is_path(name: str) -> bool:
-    return os.sep in name or name in (".", "..", "~")
 
 
 def launch_request(serving: Serving) -> Request:
@@ -126,7 +109,7 @@ def serving_there(request: ServeRequest, there: SyncKubeBackend) -> Serving:
 
 def _cluster_job(name: str, there: SyncKubeBackend) -> TFJob:
     try:
-        if not _is_path(name):
+        if not is_path(name):
             return there.find(name).job
     except NotFound:
         if not Path(name).is_dir():

@@ -1,6 +1,7 @@
 """Where the versions of a model are: in the folders of a job, or in a folder of this machine.
 
-    source = job_source(places_of(home, store, run), run.name, "", home.path)
+    found = find_job(home, store, "mnist", "default")      # None if the name means a folder
+    source = job_source(found.places, found.run.name, "", home.path)
     documents(Serving(name=name_for(source.model), model=source.model, base_path=source.base_path, ...))
 
 A server needs a folder that contains the versions. A SavedModel without a version is first published as one.
@@ -8,6 +9,7 @@ A server needs a folder that contains the versions. A SavedModel without a versi
 
 from __future__ import annotations
 
+import os
 import posixpath
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +22,15 @@ from tfjob.serve.deploy import Volume
 
 if TYPE_CHECKING:
     from tfjob.local.jobs.places import Places
+    from tfjob.local.state.home import Home
+    from tfjob.local.state.store import Run, Store
 
 MODEL_FOLDER = "model"
 """The folder in TFJOB_OUTPUT_DIR in which `tfjob.export` writes versions, unless the program names another one."""
 OUTPUT_FOLDER = "output"
 """What TFJOB_OUTPUT_DIR is in the storage of a job, unless its manifest sets it."""
 GRAPH_FILES = ("saved_model.pb", "saved_model.pbtxt")
+ONLY_JOBS = "Name a job or a folder."
 PUBLISHED = "models"
 """The folder of the state folder with the versions of models that had none."""
 
@@ -46,6 +51,41 @@ class Source:
 
     def _has_versions(self) -> bool:
         return _has_versions(Path(self.base_path))
+
+
+@dataclass(frozen=True)
+class FoundJob:
+    """A job of this machine, and where its program writes."""
+
+    run: Run
+    places: Places
+
+
+def is_path(name: str) -> bool:
+    """Tell whether a name means a folder even if there is a job with this name."""
+    return os.sep in name or name in (".", "..", "~")
+
+
+def find_job(home: Home, store: Store, name: str, namespace: str, *, latest_of_all: bool = False) -> FoundJob | None:
+    """Return the job that a name means, or None if it means a folder: one with a slash, or one without such a job.
+
+    Raises NotFound if there is neither, and InvalidRequest for a Deployment or a job without replicas.
+    """
+    from tfjob.local.jobs.places import places_of
+    from tfjob.local.jobs.runs import find_run
+
+    if is_path(name):
+        return None
+    try:
+        run = find_run(store, name, namespace, latest_of_all=latest_of_all)
+    except NotFound as error:
+        if Path(name).is_dir():
+            return None
+        raise NotFound(error.message, f"{ONLY_JOBS} {error.hint}".strip()) from None
+    places = places_of(home, store, run)
+    if places is None:
+        raise InvalidRequest(f"{run.id} is not a job that could export a model", ONLY_JOBS)
+    return FoundJob(run, places)
 
 
 def job_source(places: Places, job: str, model_path: str, state: Path) -> Source:
