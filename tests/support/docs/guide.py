@@ -161,9 +161,10 @@ class Session:
         return printed.removesuffix(f"{END}\n")
 
     def close(self) -> None:
-        """End the shell, and delete every job of the page in any state."""
+        """End the shell and what it runs in the background, and delete every job of the page in any state."""
         if self._shell.poll() is None:
             self.run(DELETE_JOBS)
+            self.run("kill $(jobs -p) 2>/dev/null; wait")
         else:  # a command took too long, and its shell ended with it
             subprocess.run(["bash", "-c", DELETE_JOBS], cwd=self.folder, env=self._env, timeout=PATIENCE, check=True)
         self._shell.communicate()
