@@ -201,9 +201,9 @@ class Models:
                     while len(self._removed) > ENDED_ROWS:
                         del self._removed[next(iter(self._removed))]
                 self._retire(model, model.ready.values())
+            self._changed()
             for config in configs:
                 self._set_labels(self._models[config.name], config.labels)
-            self._changed()
 
     def watch(self) -> None:
         """Start the thread that looks for new versions, unless the folders are to be read only once."""

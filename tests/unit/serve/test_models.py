@@ -223,6 +223,15 @@ def test_a_new_label_may_point_ahead_if_that_is_allowed(tmp_path: Path) -> None:
     served.models.close(5)
 
 
+def test_a_label_that_is_refused_does_not_hide_a_change(served: Served) -> None:
+    changes: list[list[str]] = []
+    served.models.on_change.append(lambda: changes.append(served.models.not_ready()))
+    with pytest.raises(Status, match="label"):
+        served.configure(stable=1)
+    assert len(changes) == 1
+    assert len(changes[0]) == 1
+
+
 def test_a_model_that_is_no_longer_configured_is_unloaded(served: Served) -> None:
     served.publish(1)
     served.configure()
