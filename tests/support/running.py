@@ -120,7 +120,7 @@ def wait_until(holds: Callable[[], bool], timeout: float, otherwise: Callable[[]
             return
         now = time.monotonic()
         assert now < deadline, otherwise()
-        # A look may be a process of its own, which takes the cores away from what is waited for.
+        # A check may start a process, which takes CPU time from the program that the test waits for.
         time.sleep(max(SHORTEST_PAUSE, now - begun))
 
 

@@ -36,7 +36,7 @@ def grow(job: LiveJob) -> None:
 
 
 def scale_beside_servers(job: LiveJob) -> None:
-    """One more worker, and one less: nobody else is touched."""
+    """Add a worker, and remove it again: the other replicas keep running."""
     job("wait", "--for", "running")
     job.until(state="Running", ready="3/3")
     job("scale", "worker=2")
@@ -47,7 +47,7 @@ def scale_beside_servers(job: LiveJob) -> None:
 
 
 def end_when_restarts_are_told(count: int) -> Callable[[LiveJob], None]:
-    """Restarts in place are told by the machine they happen on; the job's end elsewhere must not come before that."""
+    """End the job only after its status counts all restarts in place, of which it learns from the pods."""
 
     def script(job: LiveJob) -> None:
         job.until_it(lambda found: found.get("restarts") == count and "chief-0" in running(found))
@@ -71,13 +71,13 @@ def let_evaluator_end(job: LiveJob) -> None:
 
 
 def see_the_server_go(job: LiveJob) -> None:
-    """After the end nobody runs."""
+    """No replica runs after the end of the job."""
     job("wait", "--for", "succeeded")
     job.until_it(lambda found: not running(found))
 
 
 def see_the_server_stay(job: LiveJob) -> None:
-    """After the end the parameter server goes on, until the job is deleted."""
+    """The parameter server keeps running after the end of the job, until the job is deleted."""
     job("wait", "--for", "succeeded")
     job.until_it(lambda found: running(found) == {"ps-0"})  # it may still be starting when the chief has ended
     job("delete", "--yes")
@@ -86,5 +86,5 @@ def see_the_server_stay(job: LiveJob) -> None:
 def see_it_go(job: LiveJob) -> None:
     """The job removes itself after its end."""
     waited = job.tool("wait", "brief", "--for", "succeeded")
-    assert waited.returncode in (0, 3), waited  # 3: on a busy machine it may be gone before anybody looks
+    assert waited.returncode in (0, 3), waited  # 3: on a busy machine, the job may be deleted before `wait` reads it
     job.until_it(lambda found: not found.get("current"))

@@ -58,7 +58,7 @@ def look(owner: TFJob, pods: Any = (), board: tuple[Deployment, Service] | None 
 
 
 def made(outcome: JobPlan) -> set[tuple[str, str]]:
-    """What a pass makes beside the replicas' own pods and services."""
+    """What a pass creates in addition to the pods and Services of the replicas."""
     found = {(a.child.kind, a.child.metadata.name) for a in outcome.actions if isinstance(a, Create)}
     return {(kind, name) for kind, name in found if "tensorboard" in name}
 

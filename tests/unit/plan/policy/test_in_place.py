@@ -1,4 +1,4 @@
-"""Restarts in place: what is shown while a container waits for its next try, and what is told of it."""
+"""Restarts in place: the state and the events of a replica whose container waits for its next start."""
 
 from __future__ import annotations
 

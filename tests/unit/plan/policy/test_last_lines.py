@@ -9,8 +9,8 @@ from tfjob.plan.policy.last_lines import BYTES, LINES, last_lines, plain_lines
 
 HEADER = "Traceback (most recent call last):"
 KERAS = '  File "/venv/lib/python3.11/site-packages/keras/src/trainer.py", line {}, in fit\n    raise error'
-OWN = '  File "/work/train.py", line 31, in main\n    model.fit(dataset)'
-OUTER = '  File "/work/train.py", line 40, in <module>\n    main()'
+OWN = '  File "/app/train.py", line 31, in main\n    model.fit(dataset)'
+OUTER = '  File "/app/train.py", line 40, in <module>\n    main()'
 INLINE, FROZEN = '  File "<string>", line 5, in <module>', '  File "<frozen os>", line 679, in __getitem__'
 TENSOR = "<tf.Tensor: shape=(2, 2), dtype=float32, numpy="
 ARRAY = "array([[0.1, 0.2],\n       [1e-05, nan],\n       ...,\n\n       [0. , 1. ]], dtype=float32)>"
@@ -85,14 +85,14 @@ PYTHON = {
         ],
     ),
     "the part of a message that TensorFlow calls user code": (
-        f'{HEADER}\n{OWN}\nValueError: in user code:\n\n    File "/work/train.py", line 8, in step  *\n        f(x)\n'
+        f'{HEADER}\n{OWN}\nValueError: in user code:\n\n    File "/app/train.py", line 8, in step  *\n        f(x)\n'
         '    File "/venv/lib/python3.11/site-packages/keras/src/x.py", line 9, in f  **\n        raise error\n\n'
         "    ValueError: shapes differ",
         [
             HEADER,
             *OWN.split("\n"),
             "ValueError: in user code:",
-            '    File "/work/train.py", line 8, in step  *',
+            '    File "/app/train.py", line 8, in step  *',
             "        f(x)",
             "    ValueError: shapes differ",
         ],
@@ -103,16 +103,16 @@ PYTHON = {
         [HEADER, *OWN.split("\n"), "RuntimeError: aborted", "[3 native frames]", "Aborted"],
     ),
     "a script that does not parse": (
-        "  File \"/work/train.py\", line 3\n    if x\n        ^\nSyntaxError: expected ':'",
-        ['  File "/work/train.py", line 3', "    if x", "        ^", "SyntaxError: expected ':'"],
+        "  File \"/app/train.py\", line 3\n    if x\n        ^\nSyntaxError: expected ':'",
+        ['  File "/app/train.py", line 3', "    if x", "        ^", "SyntaxError: expected ':'"],
     ),
     "a crash of the interpreter, which shows the last call first": (
-        'Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n  File "/work/train.py", line 3 in f',
+        'Fatal Python error: Aborted\n\nThread 0x7f (most recent call first):\n  File "/app/train.py", line 3 in f',
         [
             "Fatal Python error: Aborted",
             "",
             "Thread 0x7f (most recent call first):",
-            '  File "/work/train.py", line 3 in f',
+            '  File "/app/train.py", line 3 in f',
         ],
     ),
 }

@@ -1,4 +1,4 @@
-"""Who is to blame, and who runs again."""
+"""Which replica caused a failure, and which replicas restart."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def test_a_batch_job_replaces_failed_pods_and_counts_each() -> None:
     assert again(decision).counted == 2
 
 
-# --- consequences of what is repaired already: who runs again without blame, and who does not -------------------------
+# --- failures that follow from a cause that is already repaired: which of them count ----------------------------------
 
 
 def repaired(cause: str, second: float, code: int | None = 137, **given: Any) -> Restart:
@@ -363,7 +363,7 @@ def test_a_worker_that_dies_of_a_parameter_servers_restart_runs_again_and_is_not
         ("it ended before the cause", repaired("ps-0", 20), 0, 18),
         ("it ended long after the cause was repaired", repaired("ps-0", 20), 0, 120),
         ("it is itself the one that was restarted", repaired("worker-0", 20), 0, 24),
-        ("nobody depends on an evaluator", repaired("evaluator-0", 20), 0, 24),
+        ("no replica depends on an evaluator", repaired("evaluator-0", 20), 0, 24),
     ],
 )
 def test_an_old_restart_does_not_excuse_an_exit(why: str, restart: Restart, started: float, ended: float) -> None:
