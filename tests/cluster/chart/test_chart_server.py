@@ -73,7 +73,8 @@ class Cluster:
     def clear(self) -> None:
         for release in json.loads(self.helm.run("list", "-o", "json")):
             self.helm.run("uninstall", release["name"], "--wait")
-        self.client.kubectl("delete", "--ignore-not-found", "crd", CRD_NAME, TF_JOB_CRD_NAME)
+        # The API server first removes the jobs; on a busy machine this has taken more than a minute.
+        self.client.kubectl("delete", "--ignore-not-found", "crd", CRD_NAME, TF_JOB_CRD_NAME, timeout=180)
         wait_until(lambda: not served(self.client), 90)
 
 
